@@ -1,0 +1,175 @@
+//! How a batch is set up, from what a user wrote.
+
+use std::sync::Arc;
+
+use super::Batch;
+use super::engine::Engine;
+use super::kernel::Streams;
+use super::lane_kernel::{LaneKernel, check_params};
+use super::params::Params;
+use super::solo_kernel::SoloKernel;
+use super::{Autoreset, check_len};
+use crate::env::LaneEnv;
+use crate::error::{Error, Result};
+use crate::lanes::{f32x8, f32x16};
+use crate::pool::Pool;
+use crate::solo::SoloEnv;
+use crate::space::EnvSpec;
+
+/// Environments side by side in one instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneWidth {
+    /// The fastest for the number of environments.
+    #[default]
+    Auto,
+    /// One: scalar code.
+    One,
+    /// Eight.
+    Eight,
+    /// Sixteen.
+    Sixteen,
+}
+
+impl LaneWidth {
+    /// Measured here: sixteen lanes are fastest as soon as more than eight environments fill them, and
+    /// a single environment is faster in scalar code.
+    fn lanes(self, num_envs: usize) -> usize {
+        match (self, num_envs) {
+            (Self::One, _) | (Self::Auto, 1) => 1,
+            (Self::Eight, _) | (Self::Auto, 2..=8) => 8,
+            (Self::Sixteen, _) | (Self::Auto, _) => 16,
+        }
+    }
+}
+
+/// How a batch is set up.
+#[derive(Clone, Debug)]
+pub struct BatchConfig {
+    /// Number of environments; default 1.
+    pub num_envs: usize,
+    /// The seed of the whole batch; default 0.
+    pub seed: u64,
+    /// What happens after an episode has ended; default [`Autoreset::NextStep`], as in Gymnasium.
+    pub autoreset: Autoreset,
+    /// Lanes; default [`LaneWidth::Auto`].
+    pub lanes: LaneWidth,
+    /// The threads that share the work; default one, the calling thread.
+    pub pool: Arc<Pool>,
+    /// Parameters, options and `max_steps` by name; a parameter may be a range `low..high` from which
+    /// each environment draws its own value. Default none.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Default for BatchConfig {
+    fn default() -> Self {
+        Self {
+            num_envs: 1,
+            seed: 0,
+            autoreset: Autoreset::default(),
+            lanes: LaneWidth::default(),
+            pool: Arc::new(Pool::new(1)),
+            settings: Vec::new(),
+        }
+    }
+}
+
+/// The most environments a batch can have: they are numbered in 32 bits.
+const MAX_ENVS: usize = 1 << 31;
+/// The longest episodes.
+const MAX_STEPS: u32 = (1 << 31) - 1;
+
+/// A batch of environments in lanes.
+pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
+    check_num_envs(config.num_envs)?;
+    let Configured { env, params, max_steps } = configure(env, &config.settings, config.num_envs, config.seed)?;
+    match config.lanes.lanes(config.num_envs) {
+        1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params), max_steps, config),
+        8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params), max_steps, config),
+        _ => Engine::boxed(LaneKernel::<E, f32x16>::new(env, params), max_steps, config),
+    }
+}
+
+/// A batch of environments that vectorise inside one copy.
+pub fn build_solo<E: SoloEnv>(mut env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
+    check_num_envs(config.num_envs)?;
+    let spec = env.spec();
+    let mut max_steps = None;
+    for (name, value) in &config.settings {
+        match setting(&spec, name, value)? {
+            Setting::MaxSteps(steps) => max_steps = Some(steps),
+            Setting::Choice => env.set_option(name, value),
+            Setting::Param => unreachable!("an environment of this kind has no parameters"),
+        }
+    }
+    Engine::boxed(SoloKernel { env }, max_steps, config)
+}
+
+/// An environment with its settings applied.
+pub(crate) struct Configured<E> {
+    pub(crate) env: E,
+    pub(super) params: Params,
+    pub(crate) max_steps: Option<u32>,
+}
+
+/// Applies settings to an environment.
+pub(crate) fn configure<E: LaneEnv>(mut env: E, settings: &[(String, String)], num_envs: usize, seed: u64) -> Result<Configured<E>> {
+    let spec = env.spec();
+    let mut params = Params::defaults::<f32, E::Params<f32>>(spec.name);
+    let mut max_steps = None;
+    for (name, value) in settings {
+        match setting(&spec, name, value)? {
+            Setting::MaxSteps(steps) => max_steps = Some(steps),
+            Setting::Choice => env.set_option(name, value),
+            Setting::Param => params.set_text(name, value, num_envs, seed)?,
+        }
+    }
+    check_params(&env, &params, num_envs)?;
+    Ok(Configured { env, params, max_steps })
+}
+
+impl<E: LaneEnv> Configured<E> {
+    /// The parameters of the first environment, in full precision.
+    pub(crate) fn first_params(&self) -> E::Params<f64> {
+        self.params.of_env(0)
+    }
+}
+
+enum Setting {
+    MaxSteps(u32),
+    Choice,
+    Param,
+}
+
+/// Finds out what `name = value` sets, and checks what does not need the environment.
+fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
+    if name == "max_steps" {
+        let steps = value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps));
+        let what = || format!("max_steps of {}", spec.name);
+        return steps.map(Setting::MaxSteps).ok_or_else(|| Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {MAX_STEPS}")));
+    }
+    if let Some(option) = spec.options.iter().find(|o| o.name == name) {
+        if option.choices.contains(&value) {
+            return Ok(Setting::Choice);
+        }
+        let what = format!("option {name} of {}", spec.name);
+        return Err(Error::out_of_range(what, format!("'{value}'"), format!("one of {}", option.choices.join(", "))));
+    }
+    if spec.params.iter().any(|p| p.name == name) {
+        return Ok(Setting::Param);
+    }
+    let known = spec.params.iter().map(|p| p.name).chain(spec.options.iter().map(|o| o.name)).chain(["max_steps"]);
+    Err(Error::unknown("parameter", name, Some(spec.name), known))
+}
+
+fn check_num_envs(num_envs: usize) -> Result<()> {
+    if (1..=MAX_ENVS).contains(&num_envs) {
+        return Ok(());
+    }
+    Err(Error::out_of_range("the number of environments", num_envs, format!("from 1 to {MAX_ENVS}")))
+}
+
+/// The streams that a list of seeds gives.
+pub(super) fn streams_of(seeds: &[u64], num_envs: usize) -> Result<Streams> {
+    check_len("the list of seeds", seeds.len(), num_envs)?;
+    Ok(Streams::of_seeds(seeds))
+}

@@ -1,0 +1,441 @@
+//! The one implementation of [`Batch`]: storage, threads, seeds and snapshots around a kernel.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+use super::config::streams_of;
+use super::kernel::{At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Streams, Stretch};
+use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
+use super::{Actions, Autoreset, Batch, BatchConfig, Reset, StepOut, check_len};
+use crate::error::{Error, Result};
+use crate::lanes::{BLOCK, Line};
+use crate::pool::{Parts, Pool, Rows};
+use crate::rollout::Rollout;
+use crate::snapshot;
+use crate::space::EnvSpec;
+use crate::stats::EpisodeStats;
+
+/// Environment steps in one call below which a second thread costs more than it brings. Measured: waking
+/// and joining a spinning worker takes 1-2 µs, in which one thread makes about a thousand steps.
+const STEPS_WORTH_A_THREAD: usize = 8_192;
+
+/// Ranges of blocks for each thread: some slack lets a thread that lost its core be overtaken.
+const RANGES_PER_THREAD: usize = 8;
+
+/// A batch around a kernel.
+#[derive(Debug)]
+pub(super) struct Engine<K: Kernel> {
+    kernel: K,
+    spec: EnvSpec,
+    num_envs: usize,
+    autoreset: Autoreset,
+    pool: Arc<Pool>,
+    streams: Streams,
+    rows: Vec<K::Row>,
+    book: Vec<Line>,
+    stats: EpisodeStats,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    env: String,
+    num_envs: usize,
+    options: String,
+    max_steps: u32,
+    params: u64,
+    shared_key: Option<[u32; 2]>,
+    stats: EpisodeStats,
+}
+
+const SNAPSHOT_KIND: &str = "batch";
+
+impl<K: Kernel> Engine<K> {
+    pub(super) fn boxed(kernel: K, max_steps: Option<u32>, config: &BatchConfig) -> Result<Box<dyn Batch>> {
+        let mut spec = kernel.spec();
+        spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+        let blocks = config.num_envs.div_ceil(BLOCK);
+        let mut engine = Self {
+            rows: zeroed(blocks * kernel.rows_per_block())?,
+            book: zeroed(blocks * BOOK_LINES)?,
+            kernel,
+            spec,
+            num_envs: config.num_envs,
+            autoreset: config.autoreset,
+            pool: Arc::clone(&config.pool),
+            streams: Streams::of_seed(config.seed),
+            stats: EpisodeStats::default(),
+        };
+        engine.start_all();
+        Ok(Box::new(engine))
+    }
+
+    fn blocks(&self) -> usize {
+        self.num_envs.div_ceil(BLOCK)
+    }
+
+    /// Blocks that a thread takes at once when each environment makes `steps` steps.
+    fn grain(&self, steps: usize) -> usize {
+        let threads = self.pool.threads();
+        if threads == 1 || self.num_envs.saturating_mul(steps) < STEPS_WORTH_A_THREAD * 2 {
+            return self.blocks();
+        }
+        let smallest = STEPS_WORTH_A_THREAD.div_ceil(BLOCK * steps);
+        self.blocks().div_ceil(threads * RANGES_PER_THREAD).max(smallest).min(self.blocks().div_ceil(threads))
+    }
+
+    /// Calls `work` for each block, on all threads if `steps` are worth it.
+    fn for_each_block<P: Parts>(
+        &mut self,
+        steps: usize,
+        parts: P,
+        work: impl Fn(&K, At<'_>, Cells<'_, K::Row>, usize, &mut P::Part, &mut EpisodeStats) + Sync,
+    ) -> EpisodeStats {
+        let grain = self.grain(steps);
+        let total = Mutex::new(EpisodeStats::default());
+        let row_width = self.kernel.rows_per_block();
+        let (kernel, streams) = (&self.kernel, &self.streams);
+        let (num_envs, max_steps) = (self.num_envs, self.spec.max_steps);
+        let cells = (Rows::new(&mut self.rows, row_width), Rows::new(&mut self.book, BOOK_LINES));
+        self.pool.for_each(num_envs.div_ceil(BLOCK), grain, (cells, parts), |range, ((rows, book), mut part)| {
+            let mut stats = EpisodeStats::default();
+            let blocks = rows.chunks_exact_mut(row_width).zip(book.chunks_exact_mut(BOOK_LINES));
+            for (i, (rows, book)) in blocks.enumerate() {
+                let at = At { block: range.start + i, num_envs, max_steps, streams };
+                work(kernel, at, Cells { rows, book }, i, &mut part, &mut stats);
+            }
+            total.lock().expect("no panic while this lock is held").merge(&stats);
+        });
+        total.into_inner().expect("no panic while this lock is held")
+    }
+
+    /// Starts episode 0 everywhere.
+    fn start_all(&mut self) {
+        self.stats = EpisodeStats::default();
+        self.for_each_block(1, NoParts, |kernel, at, cells, _, (), _| {
+            cells.book[EPISODE] = Line::default();
+            kernel.reset(at, cells, u32::MAX);
+        });
+    }
+
+    /// Starts the next episode in the environments that `chosen` says, given a block and its book.
+    fn start_next(&mut self, chosen: impl Fn(usize, &[Line]) -> u32 + Sync) {
+        self.for_each_block(1, NoParts, |kernel, at, cells, _, (), _| {
+            let lanes = chosen(at.block, cells.book);
+            for (lane, episode) in cells.book[EPISODE].0.iter_mut().enumerate() {
+                *episode = episode.wrapping_add(lanes >> lane & 1);
+            }
+            kernel.reset(at, cells, lanes);
+        });
+    }
+
+    fn first_ended(&self) -> Option<usize> {
+        let ended = |line: &Line| line.0.iter().fold(false, |any, steps| any | (*steps >= ENDED));
+        let block = self.book.chunks_exact(BOOK_LINES).position(|book| ended(&book[STEPS]))?;
+        let lane = self.book[block * BOOK_LINES + STEPS].0.iter().position(|steps| *steps >= ENDED)?;
+        Some(block * BLOCK + lane)
+    }
+
+    /// Advances by rows what the kernel cannot advance in registers.
+    fn advance_rows(&mut self, rollout: &mut Rollout, steps: usize) {
+        let threads = self.pool.threads();
+        if rollout.scratch.len() != threads {
+            rollout.scratch = vec![TileScratch::new(&self.spec); threads];
+        }
+        // One range of blocks and one scratch for each thread.
+        let width = self.blocks().div_ceil(threads).next_multiple_of(TILE_BLOCKS);
+        let ranges = self.blocks().div_ceil(width);
+        let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
+        let total = Mutex::new(EpisodeStats::default());
+        let pool = Arc::clone(&self.pool);
+        let tiles = RowWise { kernel: &self.kernel, streams: &self.streams, num_envs: self.num_envs, spec: &self.spec };
+        let parts = (
+            Rows::new(&mut self.rows, row_width * width),
+            Rows::new(&mut self.book, BOOK_LINES * width),
+            Rows::new(&mut rollout.lines, run_width * width),
+            Rows::new(&mut rollout.scratch, 1),
+        );
+        let stretch = Stretch { policy: &rollout.policy, tick: rollout.tick, steps };
+        pool.for_each(ranges, 1, parts, |range, (rows, book, run, scratch)| {
+            let mut stats = EpisodeStats::default();
+            let tiles_of = rows
+                .chunks_mut(row_width * TILE_BLOCKS)
+                .zip(book.chunks_mut(BOOK_LINES * TILE_BLOCKS))
+                .zip(run.chunks_mut(run_width * TILE_BLOCKS));
+            for (i, ((rows, book), run)) in tiles_of.enumerate() {
+                let first_block = range.start * width + i * TILE_BLOCKS;
+                tiles.advance(TileCells { first_block, rows, book, run }, &mut scratch[0], stretch, &mut stats);
+            }
+            total.lock().expect("no panic while this lock is held").merge(&stats);
+        });
+        rollout.stats.merge(&total.into_inner().expect("no panic while this lock is held"));
+    }
+
+    fn at(&self, block: usize) -> At<'_> {
+        At { block, num_envs: self.num_envs, max_steps: self.spec.max_steps, streams: &self.streams }
+    }
+
+    fn rows_of(&self, block: usize) -> Range<usize> {
+        let width = self.kernel.rows_per_block();
+        block * width..(block + 1) * width
+    }
+
+    fn options_text(&self) -> String {
+        let options: Vec<_> = self.spec.options.iter().map(|o| format!("{}={}", o.name, o.value)).collect();
+        if options.is_empty() { "none".to_owned() } else { options.join(" ") }
+    }
+
+    fn check_env(&self, env: usize) -> Result<()> {
+        if env < self.num_envs {
+            return Ok(());
+        }
+        Err(Error::out_of_range("the number of an environment", env, format!("from 0 to {}", self.num_envs - 1)))
+    }
+}
+
+impl<K: Kernel> Batch for Engine<K> {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn num_envs(&self) -> usize {
+        self.num_envs
+    }
+
+    fn reset_into(&mut self, reset: Reset<'_>, obs: &mut [f32]) -> Result<()> {
+        check_len("the observation array", obs.len(), self.num_envs * self.spec.observation.dim())?;
+        match reset {
+            Reset::Seed(seed) => {
+                self.streams = Streams::of_seed(seed);
+                self.start_all();
+            }
+            Reset::Seeds(seeds) => {
+                self.streams = streams_of(seeds, self.num_envs)?;
+                self.start_all();
+            }
+            Reset::All => {
+                self.stats = EpisodeStats::default();
+                self.start_next(|_, _| u32::MAX);
+            }
+            Reset::Mask(mask) => {
+                check_len("the reset mask", mask.len(), self.num_envs)?;
+                self.start_next(|block, _| {
+                    let flags = mask[block * BLOCK..].iter().take(BLOCK).enumerate();
+                    flags.fold(0, |bits, (lane, chosen)| bits | u32::from(*chosen) << lane)
+                });
+            }
+        }
+        self.observe_into(obs)
+    }
+
+    fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> Result<()> {
+        let (n, dim) = (self.num_envs, self.spec.observation.dim());
+        actions.check(&self.spec, n)?;
+        out.check(n, dim)?;
+        if self.autoreset == Autoreset::Disabled
+            && let Some(env) = self.first_ended()
+        {
+            return Err(Error::ResetNeeded { env });
+        }
+        let (mode, components) = (self.autoreset, self.spec.action.components());
+        let stats = self.for_each_block(1, OutParts::new(out, dim), |kernel, at, cells, i, out, stats| {
+            let first = at.first_env();
+            let envs = (n - first).min(BLOCK);
+            kernel.step(at, cells, &actions.slice(first * components, envs * components), mode, out.block(i, envs, dim), stats);
+        });
+        self.stats.merge(&stats);
+        Ok(())
+    }
+
+    fn observe_into(&self, obs: &mut [f32]) -> Result<()> {
+        let dim = self.spec.observation.dim();
+        check_len("the observation array", obs.len(), self.num_envs * dim)?;
+        let parts = Rows::new(obs, BLOCK * dim);
+        self.pool.for_each(self.blocks(), self.grain(1), parts, |range, part| {
+            for (block, obs) in range.zip(part.chunks_mut(BLOCK * dim)) {
+                self.kernel.observe(self.at(block), &self.rows[self.rows_of(block)], obs);
+            }
+        });
+        Ok(())
+    }
+
+    fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> Result<()> {
+        check_len("the roll-out", rollout.num_envs, self.num_envs)?;
+        rollout.policy.check(&self.spec)?;
+        if self.autoreset != Autoreset::SameStep && self.first_ended().is_some() {
+            self.start_next(|_, book| {
+                book[STEPS].0.iter().enumerate().fold(0, |bits, (lane, steps)| bits | u32::from(*steps >= ENDED) << lane)
+            });
+        }
+        if self.kernel.can_advance(&rollout.policy) {
+            let width = rollout.lines.len() / self.blocks();
+            let Rollout { policy, tick, lines, .. } = rollout;
+            let stretch = Stretch { policy, tick: *tick, steps };
+            let stats = self.for_each_block(steps, Rows::new(lines, width), |kernel, at, cells, i, lines, stats| {
+                kernel.advance(at, cells, &mut lines[i * width..(i + 1) * width], stretch, stats);
+            });
+            rollout.stats.merge(&stats);
+        } else {
+            self.advance_rows(rollout, steps);
+        }
+        rollout.tick += steps as u64;
+        Ok(())
+    }
+
+    fn autoreset(&self) -> Autoreset {
+        self.autoreset
+    }
+
+    fn stats(&self) -> &EpisodeStats {
+        &self.stats
+    }
+
+    fn state(&self, env: usize) -> Vec<f64> {
+        self.kernel.state(&self.rows[self.rows_of(env / BLOCK)], env % BLOCK)
+    }
+
+    fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()> {
+        self.check_env(env)?;
+        let rows = self.rows_of(env / BLOCK);
+        self.kernel.set_state(&mut self.rows[rows], env % BLOCK, state)?;
+        let book = &mut self.book[env / BLOCK * BOOK_LINES..];
+        book[STEPS].0[env % BLOCK] = 0;
+        book[RETURN].0[env % BLOCK] = 0;
+        Ok(())
+    }
+
+    fn param(&self, name: &str, env: usize) -> Result<f64> {
+        self.check_env(env)?;
+        self.kernel.param(name, env)
+    }
+
+    fn set_param(&mut self, name: &str, values: &[f64]) -> Result<()> {
+        self.kernel.set_param(name, values, self.num_envs)
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let (shared_key, keys): (_, &[Line]) = match &self.streams {
+            Streams::Shared(key) => (Some(*key), &[]),
+            Streams::PerEnv(lines) => (None, lines),
+        };
+        let header = Header {
+            env: self.spec.name.to_owned(),
+            num_envs: self.num_envs,
+            options: self.options_text(),
+            max_steps: self.spec.max_steps,
+            params: snapshot::hash(&self.kernel.params_bytes()),
+            shared_key,
+            stats: self.stats,
+        };
+        let payload = [bytemuck::cast_slice(keys), bytemuck::cast_slice(&self.book), bytemuck::cast_slice(&self.rows)];
+        snapshot::encode(SNAPSHOT_KIND, &header, &payload)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let (header, payload): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
+        snapshot::check_equal("environment", header.env.as_str(), self.spec.name)?;
+        snapshot::check_equal("num_envs", &header.num_envs, &self.num_envs)?;
+        snapshot::check_equal("options", &header.options, &self.options_text())?;
+        snapshot::check_equal("max_steps", &header.max_steps, &self.spec.max_steps)?;
+        if header.params != snapshot::hash(&self.kernel.params_bytes()) {
+            return Err(Error::Snapshot("was taken with other parameters".to_owned()));
+        }
+        let keys = if header.shared_key.is_some() { 0 } else { self.blocks() * 2 * size_of::<Line>() };
+        let book = size_of_val(self.book.as_slice());
+        snapshot::check_equal("size", &payload.len(), &(keys + book + size_of_val(self.rows.as_slice())))?;
+        let (keys, rest) = payload.split_at(keys);
+        let (book, rows) = rest.split_at(book);
+        self.streams = match header.shared_key {
+            Some(key) => Streams::Shared(key),
+            None => {
+                let mut lines = vec![Line::default(); self.blocks() * 2];
+                bytemuck::cast_slice_mut(&mut lines).copy_from_slice(keys);
+                Streams::PerEnv(lines)
+            }
+        };
+        bytemuck::cast_slice_mut(&mut self.book).copy_from_slice(book);
+        bytemuck::cast_slice_mut(&mut self.rows).copy_from_slice(rows);
+        self.stats = header.stats;
+        Ok(())
+    }
+
+    fn bytes_per_env(&self) -> f64 {
+        let keys = match &self.streams {
+            Streams::Shared(_) => 0,
+            Streams::PerEnv(lines) => size_of_val(lines.as_slice()),
+        };
+        let bytes = size_of_val(self.rows.as_slice()) + size_of_val(self.book.as_slice()) + keys + self.kernel.params_memory();
+        bytes as f64 / self.num_envs as f64
+    }
+
+    fn lanes(&self) -> usize {
+        self.kernel.lanes()
+    }
+
+    fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+}
+
+fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
+    let mut cells = Vec::new();
+    cells.try_reserve_exact(len).map_err(|_| {
+        Error::out_of_range("the memory for this many environments", format!("{} bytes", len.saturating_mul(size_of::<T>())), "available")
+    })?;
+    cells.resize(len, T::zeroed());
+    Ok(cells)
+}
+
+/// For work on blocks that needs nothing beside the batch's own storage.
+struct NoParts;
+
+impl Parts for NoParts {
+    type Part = ();
+    unsafe fn part(&self, _rows: Range<usize>) {}
+}
+
+/// The arrays of a step, cut by blocks.
+struct OutParts<'a> {
+    floats: (Rows<'a, f32>, Rows<'a, f32>, Rows<'a, f32>, Rows<'a, f32>),
+    flags: (Rows<'a, bool>, Rows<'a, bool>),
+    lengths: Rows<'a, u32>,
+}
+
+impl<'a> OutParts<'a> {
+    fn new(out: StepOut<'a>, dim: usize) -> Self {
+        Self {
+            floats: (
+                Rows::new(out.obs, BLOCK * dim),
+                Rows::new(out.final_obs, BLOCK * dim),
+                Rows::new(out.rewards, BLOCK),
+                Rows::new(out.final_returns, BLOCK),
+            ),
+            flags: (Rows::new(out.terminated, BLOCK), Rows::new(out.truncated, BLOCK)),
+            lengths: Rows::new(out.final_lengths, BLOCK),
+        }
+    }
+}
+
+impl<'a> Parts for OutParts<'a> {
+    type Part = StepOut<'a>;
+
+    unsafe fn part(&self, rows: Range<usize>) -> StepOut<'a> {
+        // SAFETY: passed on to the caller, for each array.
+        let ((obs, final_obs, rewards, final_returns), (terminated, truncated), final_lengths) =
+            unsafe { (self.floats.part(rows.clone()), self.flags.part(rows.clone()), self.lengths.part(rows)) };
+        StepOut { obs, rewards, terminated, truncated, final_obs, final_returns, final_lengths }
+    }
+}
+
+impl StepOut<'_> {
+    fn check(&self, num_envs: usize, dim: usize) -> Result<()> {
+        check_len("the observation array", self.obs.len(), num_envs * dim)?;
+        check_len("the reward array", self.rewards.len(), num_envs)?;
+        check_len("the terminated array", self.terminated.len(), num_envs)?;
+        check_len("the truncated array", self.truncated.len(), num_envs)?;
+        check_len("the final observation array", self.final_obs.len(), num_envs * dim)?;
+        check_len("the final return array", self.final_returns.len(), num_envs)?;
+        check_len("the final length array", self.final_lengths.len(), num_envs)
+    }
+}

@@ -1,0 +1,132 @@
+//! What the engine needs from a kind of environment: a few operations on one block.
+
+use super::{Actions, Autoreset, StepOut};
+use crate::error::Result;
+use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Stored, Uint};
+use crate::policy::Policy;
+use crate::rng::{Stream, key_of_seed};
+use crate::space::EnvSpec;
+use crate::stats::EpisodeStats;
+
+/// Set in an environment's step count when its episode has ended and no new one has started.
+pub(super) const ENDED: u32 = 1 << 31;
+
+/// Lines of bookkeeping in each block, in the order of [`Book`]'s constants.
+pub(super) const BOOK_LINES: usize = 3;
+/// Steps made in the episode, or [`ENDED`].
+pub(super) const STEPS: usize = 0;
+/// Number of the episode in the environment's stream.
+pub(super) const EPISODE: usize = 1;
+/// Return of the episode so far.
+pub(super) const RETURN: usize = 2;
+
+/// The random streams of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Streams {
+    /// One key; environments differ by their number.
+    Shared([u32; 2]),
+    /// A key for each environment, two lines a block.
+    PerEnv(Vec<Line>),
+}
+
+impl Streams {
+    pub(super) fn of_seed(seed: u64) -> Self {
+        Self::Shared(key_of_seed(seed))
+    }
+
+    pub(super) fn of_seeds(seeds: &[u64]) -> Self {
+        let mut lines = vec![Line::default(); seeds.len().div_ceil(BLOCK) * 2];
+        for (env, seed) in seeds.iter().enumerate() {
+            for (word, key) in key_of_seed(*seed).into_iter().enumerate() {
+                lines[env / BLOCK * 2 + word].0[env % BLOCK] = key;
+            }
+        }
+        Self::PerEnv(lines)
+    }
+
+    #[inline(always)]
+    pub(super) fn load<R: Lanes>(&self, block: usize, lane: usize) -> Stream<R> {
+        match self {
+            Self::Shared(key) => {
+                let first = R::Uint::splat((block * BLOCK + lane) as u32);
+                Stream::new(key.map(R::Uint::splat), first + R::Uint::iota())
+            }
+            Self::PerEnv(lines) => {
+                let key = [0, 1].map(|word| R::Uint::load(&lines[block * 2 + word], lane));
+                Stream::new(key, R::Uint::splat(0))
+            }
+        }
+    }
+}
+
+/// A block and the batch around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<'a> {
+    pub(super) block: usize,
+    pub(super) num_envs: usize,
+    pub(super) max_steps: u32,
+    pub(super) streams: &'a Streams,
+}
+
+impl At<'_> {
+    pub(super) fn first_env(&self) -> usize {
+        self.block * BLOCK
+    }
+
+    /// The groups of `LANES` environments in this block: their first lane, and how many of them exist.
+    #[inline(always)]
+    pub(super) fn groups<R: LaneValue>(&self) -> impl Iterator<Item = (usize, usize)> + use<R> {
+        let envs = (self.num_envs - self.first_env()).min(BLOCK);
+        (0..envs).step_by(R::LANES).map(move |lane| (lane, (envs - lane).min(R::LANES)))
+    }
+}
+
+/// What a block consists of.
+#[derive(Debug)]
+pub(super) struct Cells<'a, Row> {
+    pub(super) rows: &'a mut [Row],
+    pub(super) book: &'a mut [Line],
+}
+
+/// A stretch of a roll-out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) tick: u64,
+    pub(super) steps: usize,
+}
+
+/// A kind of environment, as operations on one block of [`BLOCK`] environments.
+pub(super) trait Kernel: Send + Sync + 'static {
+    /// What states are stored in.
+    type Row: bytemuck::Pod + Send + Sync;
+    /// Rows in each block.
+    fn rows_per_block(&self) -> usize;
+    /// Lanes the kernel runs in.
+    fn lanes(&self) -> usize;
+    /// Names, spaces and limits.
+    fn spec(&self) -> EnvSpec;
+    /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
+    fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
+    /// Steps a block; `actions` are those of the block.
+    fn step(&self, at: At<'_>, cells: Cells<'_, Self::Row>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>, stats: &mut EpisodeStats);
+    /// Writes the observations of a block.
+    fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [f32]);
+    /// Whether [`Kernel::advance`] knows this policy.
+    fn can_advance(&self, policy: &Policy) -> bool;
+    /// Advances a block many steps with its state in registers. `run` is the checksum's line and the
+    /// policy's memory.
+    fn advance(&self, at: At<'_>, cells: Cells<'_, Self::Row>, run: &mut [Line], stretch: Stretch<'_>, stats: &mut EpisodeStats);
+    /// One environment's state.
+    fn state(&self, rows: &[Self::Row], lane: usize) -> Vec<f64>;
+    /// Sets one environment's state.
+    fn set_state(&self, rows: &mut [Self::Row], lane: usize, state: &[f64]) -> Result<()>;
+    /// A parameter's value in one environment.
+    fn param(&self, name: &str, env: usize) -> Result<f64>;
+    /// Sets a parameter for all environments, or for each.
+    fn set_param(&mut self, name: &str, values: &[f64], num_envs: usize) -> Result<()>;
+    /// The parameters as bytes; two kernels with equal bytes and options behave equally.
+    fn params_bytes(&self) -> Vec<u8>;
+    /// Memory of the parameters for all environments.
+    fn params_memory(&self) -> usize;
+}

@@ -1,0 +1,228 @@
+//! Batches: many environments behind one object-safe interface.
+//!
+//! [`Batch`] is all that Python, learners, the lab and the command line know of environments. One
+//! engine implements it over two kinds of kernel: environments in lanes
+//! ([`LaneEnv`](crate::env::LaneEnv)) and environments that vectorise inside one copy
+//! ([`SoloEnv`](crate::solo::SoloEnv)).
+
+mod config;
+mod engine;
+mod kernel;
+mod lane_kernel;
+mod params;
+mod row_wise;
+mod solo_kernel;
+
+pub(crate) use config::{Configured, configure};
+pub use config::{BatchConfig, LaneWidth, build, build_solo};
+pub(crate) use lane_kernel::check_state;
+pub(crate) use row_wise::TileScratch;
+
+use crate::error::{Error, Result};
+use crate::rollout::Rollout;
+use crate::space::{ActionSpace, EnvSpec};
+use crate::stats::EpisodeStats;
+
+/// Actions for all environments, row-major.
+#[derive(Clone, Copy, Debug)]
+pub enum Actions<'a> {
+    /// One index for each environment.
+    Discrete(&'a [i32]),
+    /// As many values for each environment as the box has components.
+    Continuous(&'a [f32]),
+}
+
+/// Actions to be filled in, row-major.
+#[derive(Debug)]
+pub enum ActionsMut<'a> {
+    /// One index for each environment.
+    Discrete(&'a mut [i32]),
+    /// As many values for each environment as the box has components.
+    Continuous(&'a mut [f32]),
+}
+
+impl<'a> Actions<'a> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Discrete(_) => "discrete",
+            Self::Continuous(_) => "continuous",
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Discrete(indices) => indices.len(),
+            Self::Continuous(values) => values.len(),
+        }
+    }
+
+    /// `len` elements from `start` on.
+    #[inline(always)]
+    fn slice(&self, start: usize, len: usize) -> Self {
+        match self {
+            Self::Discrete(indices) => Self::Discrete(&indices[start..start + len]),
+            Self::Continuous(values) => Self::Continuous(&values[start..start + len]),
+        }
+    }
+
+    /// Checks that these are actions of `spec` for `num_envs` environments.
+    pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
+        if self.kind() != spec.action.kind() {
+            return Err(Error::ActionKind { env: spec.name.to_owned(), expected: spec.action.kind(), actual: self.kind() });
+        }
+        let components = spec.action.components();
+        check_len("the action array", self.len(), num_envs * components)?;
+        match (self, &spec.action) {
+            (Self::Discrete(indices), ActionSpace::Discrete { n }) => {
+                // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
+                let bad = |index: i32| index as u32 >= *n;
+                if indices.iter().fold(false, |any, &index| any | bad(index)) {
+                    let at = indices.iter().position(|&index| bad(index)).expect("one is bad");
+                    let what = format!("the action of environment {at}");
+                    return Err(Error::out_of_range(what, indices[at], format!("a whole number from 0 to {}", n - 1)));
+                }
+            }
+            (Self::Continuous(values), _) => {
+                if values.iter().fold(false, |any, value| any | value.is_nan()) {
+                    let at = values.iter().position(|value| value.is_nan()).expect("one is NaN");
+                    let what = format!("component {} of the action of environment {}", at % components, at / components);
+                    return Err(Error::out_of_range(what, "NaN", "a number"));
+                }
+            }
+            (Self::Discrete(_), ActionSpace::Box { .. }) => unreachable!("the kinds are equal"),
+        }
+        Ok(())
+    }
+}
+
+/// Where a step writes its results: caller-owned arrays, row-major.
+///
+/// The three `final_*` arrays are only written for environments whose episode ended on this step.
+#[derive(Debug)]
+pub struct StepOut<'a> {
+    /// Observations, `num_envs` rows.
+    pub obs: &'a mut [f32],
+    /// Rewards.
+    pub rewards: &'a mut [f32],
+    /// Where the task itself ended.
+    pub terminated: &'a mut [bool],
+    /// Where the step limit was reached.
+    pub truncated: &'a mut [bool],
+    /// The last observations of finished episodes, `num_envs` rows.
+    pub final_obs: &'a mut [f32],
+    /// The returns of finished episodes.
+    pub final_returns: &'a mut [f32],
+    /// The lengths of finished episodes.
+    pub final_lengths: &'a mut [u32],
+}
+
+/// Arrays that fit [`StepOut`], for callers that have none of their own.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // the fields are those of `StepOut`
+pub struct StepBuffers {
+    pub obs: Vec<f32>,
+    pub rewards: Vec<f32>,
+    pub terminated: Vec<bool>,
+    pub truncated: Vec<bool>,
+    pub final_obs: Vec<f32>,
+    pub final_returns: Vec<f32>,
+    pub final_lengths: Vec<u32>,
+}
+
+impl StepBuffers {
+    /// Arrays for `num_envs` environments with observations of `obs_dim` components.
+    pub fn new(num_envs: usize, obs_dim: usize) -> Self {
+        Self {
+            obs: vec![0.0; num_envs * obs_dim],
+            rewards: vec![0.0; num_envs],
+            terminated: vec![false; num_envs],
+            truncated: vec![false; num_envs],
+            final_obs: vec![0.0; num_envs * obs_dim],
+            final_returns: vec![0.0; num_envs],
+            final_lengths: vec![0; num_envs],
+        }
+    }
+
+    /// The arrays as the target of a step.
+    pub fn out(&mut self) -> StepOut<'_> {
+        StepOut {
+            obs: &mut self.obs,
+            rewards: &mut self.rewards,
+            terminated: &mut self.terminated,
+            truncated: &mut self.truncated,
+            final_obs: &mut self.final_obs,
+            final_returns: &mut self.final_returns,
+            final_lengths: &mut self.final_lengths,
+        }
+    }
+}
+
+/// What happens after an episode has ended; the modes and their names are Gymnasium's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Autoreset {
+    /// The next call ignores the action, starts a new episode and returns its first observation with
+    /// reward 0 and both flags false. That call is not an environment step.
+    #[default]
+    NextStep,
+    /// The same call starts a new episode and returns its first observation.
+    SameStep,
+    /// Nothing: stepping on is an error until the environment has been reset.
+    Disabled,
+}
+
+/// Which environments to reset, and from which random streams.
+#[derive(Clone, Copy, Debug)]
+pub enum Reset<'a> {
+    /// All, with streams from one seed for the whole batch: the native way.
+    Seed(u64),
+    /// All, with one seed for each environment. Environment `i` behaves like a batch of one with seed
+    /// `seeds[i]` given this way; Gymnasium's rule for an integer `s` is the list `s, s + 1, ...`.
+    Seeds(&'a [u64]),
+    /// All; the streams go on with the next episode.
+    All,
+    /// Those where the mask is true; their streams go on with the next episode.
+    Mask(&'a [bool]),
+}
+
+/// Many environments of one kind, stepped in lockstep.
+pub trait Batch: Send {
+    /// Names, spaces and limits, with the options and the step limit in force.
+    fn spec(&self) -> &EnvSpec;
+    /// Number of environments.
+    fn num_envs(&self) -> usize;
+    /// Starts episodes and writes the observations of all environments.
+    fn reset_into(&mut self, reset: Reset<'_>, obs: &mut [f32]) -> Result<()>;
+    /// Steps all environments. Wrong actions are refused before anything changes.
+    fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> Result<()>;
+    /// Writes the observations of all environments.
+    fn observe_into(&self, obs: &mut [f32]) -> Result<()>;
+    /// Advances all environments by `steps` steps under the roll-out's policy, new episodes starting in
+    /// the same step, while a tile's state stays in registers or L1.
+    fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> Result<()>;
+    /// What happens after an episode has ended.
+    fn autoreset(&self) -> Autoreset;
+    /// Statistics of the episodes finished in [`Batch::step_into`] since the last reset of all.
+    fn stats(&self) -> &EpisodeStats;
+    /// The state of one environment, in the order of [`EnvSpec::state_names`].
+    fn state(&self, env: usize) -> Vec<f64>;
+    /// Sets the state of one environment; its step count and return start anew.
+    fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()>;
+    /// The value of a parameter in one environment.
+    fn param(&self, name: &str, env: usize) -> Result<f64>;
+    /// Sets a parameter: one value for all environments, or one for each.
+    fn set_param(&mut self, name: &str, values: &[f64]) -> Result<()>;
+    /// Everything needed to go on from here, as bytes.
+    fn snapshot(&self) -> Vec<u8>;
+    /// Goes back to a snapshot of a batch of the same shape; anything else is refused unchanged.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<()>;
+    /// Memory the batch takes for each environment.
+    fn bytes_per_env(&self) -> f64;
+    /// Lanes the kernel runs in.
+    fn lanes(&self) -> usize;
+    /// Threads that share the work.
+    fn threads(&self) -> usize;
+}
+
+pub(crate) fn check_len(what: &str, actual: usize, expected: usize) -> Result<()> {
+    if actual == expected { Ok(()) } else { Err(Error::Length { what: what.to_owned(), actual, expected }) }
+}

@@ -1,0 +1,137 @@
+//! The kernel of [`SoloEnv`]s: one environment after the other, in place.
+
+use super::kernel::{At, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Stretch};
+use super::lane_kernel::check_state;
+use super::{Actions, Autoreset, StepOut};
+use crate::error::{Error, Result};
+use crate::lanes::{BLOCK, Line};
+use crate::policy::Policy;
+use crate::rng::{Purpose, Stream};
+use crate::solo::{SoloAction, SoloEnv};
+use crate::space::EnvSpec;
+use crate::stats::EpisodeStats;
+
+/// An environment that vectorises inside one copy.
+#[derive(Debug)]
+pub(super) struct SoloKernel<E: SoloEnv> {
+    pub(super) env: E,
+}
+
+impl<E: SoloEnv> SoloKernel<E> {
+    /// Starts the episode that the book names.
+    fn start(&self, stream: &Stream<f32>, state: &mut E::State, book: &mut [Line], lane: usize) {
+        self.env.reset(state, &mut stream.draws(Purpose::Reset, book[EPISODE].0[lane], 0));
+        book[STEPS].0[lane] = 0;
+        book[RETURN].0[lane] = 0.0_f32.to_bits();
+    }
+
+    fn no_params<T>(&self, name: &str) -> Result<T> {
+        Err(Error::unknown("parameter", name, Some(self.env.spec().name), [] as [&str; 0]))
+    }
+}
+
+impl<E: SoloEnv> Kernel for SoloKernel<E> {
+    type Row = E::State;
+
+    fn rows_per_block(&self) -> usize {
+        BLOCK
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    fn spec(&self) -> EnvSpec {
+        self.env.spec()
+    }
+
+    fn reset(&self, at: At<'_>, cells: Cells<'_, E::State>, lanes: u32) {
+        for (lane, _) in at.groups::<f32>().filter(|(lane, _)| lanes >> lane & 1 == 1) {
+            self.start(&at.streams.load(at.block, lane), &mut cells.rows[lane], cells.book, lane);
+        }
+    }
+
+    fn step(&self, at: At<'_>, cells: Cells<'_, E::State>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>, stats: &mut EpisodeStats) {
+        let Cells { rows, book } = cells;
+        let dim = out.obs.len() / out.rewards.len();
+        for (lane, _) in at.groups::<f32>() {
+            let stream = at.streams.load::<f32>(at.block, lane);
+            let (state, obs) = (&mut rows[lane], lane * dim..(lane + 1) * dim);
+            let (steps, episode) = (book[STEPS].0[lane], book[EPISODE].0[lane]);
+            if mode == Autoreset::NextStep && steps >= ENDED {
+                book[EPISODE].0[lane] += 1;
+                self.start(&stream, state, book, lane);
+                self.env.observe(state, &mut out.obs[obs]);
+                (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (0.0, false, false);
+                continue;
+            }
+            let action = match actions {
+                Actions::Discrete(indices) => SoloAction::Discrete(indices[lane] as u32),
+                Actions::Continuous(values) => {
+                    let components = values.len() / out.rewards.len();
+                    SoloAction::Continuous(&values[lane * components..(lane + 1) * components])
+                }
+            };
+            let outcome = self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps));
+            let steps = steps + 1;
+            let episode_return = f32::from_bits(book[RETURN].0[lane]) + outcome.reward;
+            book[STEPS].0[lane] = steps;
+            book[RETURN].0[lane] = episode_return.to_bits();
+            self.env.observe(state, &mut out.obs[obs.clone()]);
+            let truncated = steps == at.max_steps;
+            (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (outcome.reward, outcome.terminated, truncated);
+            if outcome.terminated || truncated {
+                stats.add(episode_return, steps);
+                out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
+                (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
+                if mode == Autoreset::SameStep {
+                    book[EPISODE].0[lane] += 1;
+                    self.start(&stream, state, book, lane);
+                    self.env.observe(state, &mut out.obs[obs]);
+                } else {
+                    book[STEPS].0[lane] |= ENDED;
+                }
+            }
+        }
+    }
+
+    fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [f32]) {
+        let dim = self.env.spec().observation.dim();
+        for ((_, row), obs) in at.groups::<f32>().zip(rows).zip(obs.chunks_exact_mut(dim)) {
+            self.env.observe(row, obs);
+        }
+    }
+
+    fn can_advance(&self, _policy: &Policy) -> bool {
+        false
+    }
+
+    fn advance(&self, _: At<'_>, _: Cells<'_, E::State>, _: &mut [Line], _: Stretch<'_>, _: &mut EpisodeStats) {
+        unreachable!("the engine steps rows for environments that cannot advance by themselves");
+    }
+
+    fn state(&self, rows: &[E::State], lane: usize) -> Vec<f64> {
+        self.env.state_values(&rows[lane])
+    }
+
+    fn set_state(&self, rows: &mut [E::State], lane: usize, values: &[f64]) -> Result<()> {
+        check_state(&self.env.spec(), values)?;
+        self.env.set_state_values(&mut rows[lane], values)
+    }
+
+    fn param(&self, name: &str, _env: usize) -> Result<f64> {
+        self.no_params(name)
+    }
+
+    fn set_param(&mut self, name: &str, _values: &[f64], _num_envs: usize) -> Result<()> {
+        self.no_params(name)
+    }
+
+    fn params_bytes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn params_memory(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,84 @@
+//! The checksum of a roll-out: proof of what was computed, equal for every way of computing it.
+//!
+//! Each environment folds every observation, reward and flag into a word of its own, in the order of
+//! its steps; the words are then combined with the environment's number, so neither the order of
+//! environments in time nor their grouping into lanes, blocks and threads matters.
+
+use crate::lanes::{Lanes, Uint};
+
+/// Odd, so that multiplication loses nothing; one for each place within a step, by position.
+const FACTORS: [u32; 8] = [
+    0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1, 0xd3a2_646d, 0xfd70_46c5, 0xb55a_4f09,
+];
+
+/// What the flags add.
+const TERMINATED: u32 = 0x7feb_352d;
+const TRUNCATED: u32 = 0x846c_a68b;
+
+#[inline(always)]
+fn factor(place: usize) -> u32 {
+    FACTORS[place % FACTORS.len()].wrapping_add(2 * (place / FACTORS.len()) as u32)
+}
+
+/// Folds an observation into each lane's word.
+#[inline(always)]
+pub(crate) fn fold_observation<R: Lanes>(word: R::Uint, obs: &[R]) -> R::Uint {
+    let mut sum = word.rotate_left(5);
+    for (place, value) in obs.iter().enumerate() {
+        sum = sum + value.to_bits().mul_low(R::Uint::splat(factor(place + 1)));
+    }
+    sum
+}
+
+/// Folds a whole transition into each lane's word.
+#[inline(always)]
+pub(crate) fn fold_transition<R: Lanes>(word: R::Uint, obs: &[R], reward: R, terminated: R::Mask, truncated: R::Mask) -> R::Uint {
+    let flags = R::Uint::masked(terminated, TERMINATED) + R::Uint::masked(truncated, TRUNCATED);
+    fold_observation(word, obs) + reward.to_bits().mul_low(R::Uint::splat(factor(0))) + flags
+}
+
+/// Combines the words of all environments.
+pub(crate) fn combine(words: impl Iterator<Item = u32>) -> u64 {
+    words.enumerate().fold(0, |sum, (i, word)| {
+        let mut z = (i as u64) << 32 | u64::from(word);
+        z = (z ^ (z >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        z = (z ^ (z >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        sum.wrapping_add(z ^ (z >> 33))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_of_every_place_counts() {
+        let obs = [1.5_f32, -2.25, 0.0, 3.0];
+        let base = fold_transition(7, &obs, 1.0, false, false);
+        let mut all = vec![
+            base,
+            fold_transition(8, &obs, 1.0, false, false),
+            fold_transition(7, &obs, 1.0, true, false),
+            fold_transition(7, &obs, 1.0, false, true),
+            fold_transition(7, &obs, 1.0, true, true),
+        ];
+        for bit in 0..32 {
+            all.push(fold_transition(7, &obs, f32::from_bits(1.0_f32.to_bits() ^ 1 << bit), false, false));
+            for place in 0..4 {
+                let mut changed = obs;
+                changed[place] = f32::from_bits(changed[place].to_bits() ^ 1 << bit);
+                all.push(fold_transition(7, &changed, 1.0, false, false));
+            }
+        }
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        // Flipping a top bit changes the sum by 2^31 at any place; all other changes are distinct.
+        assert!(distinct.len() >= all.len() - 4, "{} of {}", distinct.len(), all.len());
+        assert_eq!(all.iter().filter(|&&w| w == base).count(), 1);
+    }
+
+    #[test]
+    fn environments_cannot_swap_their_words() {
+        assert_ne!(combine([1, 2].into_iter()), combine([2, 1].into_iter()));
+        assert_ne!(combine([1, 0].into_iter()), combine([1].into_iter()));
+    }
+}

@@ -1,0 +1,146 @@
+//! Policies for roll-outs.
+//!
+//! Two kinds. A [`LanePolicy`] decides inside the lanes, for the environments that are in registers
+//! right now: [`Random`] and the [`Controller`]s. A [`TilePolicy`] decides for a tile of environments
+//! at once from a row-major array of observations: the place for a network.
+
+mod config;
+mod controller;
+mod random;
+
+use std::sync::Arc;
+
+pub use config::POLICIES;
+pub use controller::{Controller, Law};
+pub use random::Random;
+
+use crate::batch::ActionsMut;
+use crate::env::LaneStruct;
+use crate::error::{Error, Result};
+use crate::lanes::Real;
+use crate::rng::Stream;
+use crate::space::EnvSpec;
+
+/// Where in a run a decision is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a, R: Real> {
+    /// The environments' random streams.
+    pub stream: &'a Stream<R>,
+    /// Steps the batch has made under this policy.
+    pub tick: u64,
+    /// Steps each environment has made in its episode.
+    pub step: R::Uint,
+}
+
+/// A policy over lanes, written once for every lane width.
+///
+/// Each step calls [`prepare`](Self::prepare) once, then asks for the action in the form the
+/// environment takes: an index, or component by component.
+pub trait LanePolicy: Send + Sync {
+    /// What it remembers of each environment between steps. At `step` 0 it holds the previous episode's
+    /// values, which the policy must not use.
+    type Memory<R: Real>: LaneStruct<R>;
+    /// Working space while environments are in registers. Losing it must not change any decision.
+    type Scratch<R: Real>: Copy;
+    /// Empty working space.
+    fn scratch<R: Real>(&self) -> Self::Scratch<R>;
+    /// Looks at an observation.
+    fn prepare<R: Real>(&self, moment: &Moment<'_, R>, obs: &[R], memory: &mut Self::Memory<R>, scratch: &mut Self::Scratch<R>);
+    /// The index of a discrete action.
+    fn index<R: Real>(&self, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R::Uint;
+    /// A component of a continuous action.
+    fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R;
+}
+
+/// A prepared [`LanePolicy`] at one moment, ready to be asked for the action.
+#[derive(Debug)]
+pub struct Decision<'a, P: LanePolicy, R: Real> {
+    policy: &'a P,
+    moment: Moment<'a, R>,
+    scratch: &'a mut P::Scratch<R>,
+}
+
+impl<'a, P: LanePolicy, R: Real> Decision<'a, P, R> {
+    /// Lets the policy look at an observation.
+    #[inline(always)]
+    pub fn new(policy: &'a P, moment: Moment<'a, R>, obs: &[R], memory: &mut P::Memory<R>, scratch: &'a mut P::Scratch<R>) -> Self {
+        policy.prepare(&moment, obs, memory, scratch);
+        Self { policy, moment, scratch }
+    }
+
+    /// The index of a discrete action.
+    #[inline(always)]
+    pub fn index(&mut self) -> R::Uint {
+        self.policy.index(&self.moment, self.scratch)
+    }
+
+    /// A component of a continuous action.
+    #[inline(always)]
+    pub fn component(&mut self, k: usize) -> R {
+        self.policy.component(k, &self.moment, self.scratch)
+    }
+}
+
+/// A tile of environments, as a [`TilePolicy`] sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tile {
+    /// Number of the first environment.
+    pub first_env: usize,
+    /// Environments in the tile.
+    pub envs: usize,
+    /// Steps the batch has made under this policy.
+    pub tick: u64,
+}
+
+/// A policy over a tile of environments: row-major observations in, actions out.
+///
+/// What it decides for an environment may depend on nothing but that environment's observation, its
+/// number and the tick; then roll-outs are the same whatever the tiles.
+pub trait TilePolicy: Send + Sync {
+    /// Fills in the actions of all environments of the tile.
+    fn act(&self, tile: Tile, obs: &[f32], actions: ActionsMut<'_>);
+}
+
+/// A policy for [`Rollout`](crate::rollout::Rollout)s.
+#[derive(Clone)]
+pub enum Policy {
+    /// Uniform over the action space.
+    Random(Random),
+    /// A feedback or open-loop control law.
+    Controller(Controller),
+    /// Anything over tiles of environments.
+    Tile(Arc<dyn TilePolicy>),
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Random(_) => f.write_str("Random"),
+            Self::Controller(controller) => controller.fmt(f),
+            Self::Tile(_) => f.write_str("Tile"),
+        }
+    }
+}
+
+impl Policy {
+    /// Checks that the policy was made for an action space.
+    pub(crate) fn check(&self, spec: &EnvSpec) -> Result<()> {
+        let space = match self {
+            Self::Random(random) => &random.space,
+            Self::Controller(controller) => &controller.space,
+            Self::Tile(_) => return Ok(()),
+        };
+        if *space == spec.action {
+            return Ok(());
+        }
+        Err(Error::out_of_range("the policy's action space", space, format!("that of {}, {}", spec.name, spec.action)))
+    }
+
+    /// Words of memory for each environment.
+    pub(crate) fn memory_words(&self) -> usize {
+        match self {
+            Self::Controller(_) => <<Controller as LanePolicy>::Memory<f32> as LaneStruct<f32>>::NAMES.len(),
+            Self::Random(_) | Self::Tile(_) => 0,
+        }
+    }
+}

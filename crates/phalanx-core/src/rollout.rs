@@ -1,0 +1,103 @@
+//! Roll-outs: many steps under a policy, in chunks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Batch, TileScratch};
+use crate::checksum;
+use crate::error::{Error, Result};
+use crate::lanes::{BLOCK, Line};
+use crate::policy::Policy;
+use crate::snapshot;
+use crate::stats::EpisodeStats;
+
+/// A policy acting on a batch, and what has come of it so far.
+///
+/// The chunk size, the tiles, the threads and the lanes never change any result.
+#[derive(Debug)]
+pub struct Rollout {
+    pub(crate) policy: Policy,
+    pub(crate) num_envs: usize,
+    /// For each block the checksum's line, then the policy's memory.
+    pub(crate) lines: Vec<Line>,
+    pub(crate) tick: u64,
+    pub(crate) stats: EpisodeStats,
+    /// A tile's arrays for each thread, made when a policy over tiles first needs them.
+    pub(crate) scratch: Vec<TileScratch>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    num_envs: usize,
+    policy: String,
+    tick: u64,
+    stats: EpisodeStats,
+}
+
+const SNAPSHOT_KIND: &str = "rollout";
+
+impl Rollout {
+    /// A roll-out of `policy` that has not begun.
+    pub fn new(policy: Policy, batch: &dyn Batch) -> Self {
+        let blocks = batch.num_envs().div_ceil(BLOCK);
+        let lines = vec![Line::default(); blocks * (1 + policy.memory_words())];
+        Self { policy, num_envs: batch.num_envs(), lines, tick: 0, stats: EpisodeStats::default(), scratch: Vec::new() }
+    }
+
+    /// Advances `batch` by `steps` steps, `chunk` at a time; `after_chunk` hears how many steps each
+    /// chunk made, and stops the roll-out by answering `false`.
+    pub fn run(&mut self, batch: &mut dyn Batch, steps: usize, chunk: usize, mut after_chunk: impl FnMut(usize) -> bool) -> Result<()> {
+        if chunk == 0 {
+            return Err(Error::out_of_range("the scan chunk size", 0, "at least 1"));
+        }
+        let mut left = steps;
+        while left > 0 {
+            let now = chunk.min(left);
+            batch.advance(self, now)?;
+            left -= now;
+            if !after_chunk(now) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps that every environment has made.
+    pub fn steps(&self) -> u64 {
+        self.tick
+    }
+
+    /// Statistics of the episodes finished so far.
+    pub fn stats(&self) -> &EpisodeStats {
+        &self.stats
+    }
+
+    /// A number that depends on every observation, reward and flag so far, and on nothing else.
+    pub fn checksum(&self) -> u64 {
+        let words_per_block = self.lines.len() / self.num_envs.div_ceil(BLOCK);
+        let words = self.lines.iter().step_by(words_per_block).flat_map(|line| line.0).take(self.num_envs);
+        checksum::combine(words)
+    }
+
+    /// Memory the roll-out takes for each environment.
+    pub fn bytes_per_env(&self) -> f64 {
+        size_of_val(self.lines.as_slice()) as f64 / self.num_envs as f64
+    }
+
+    /// Everything but the policy itself, as bytes.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let header = Header { num_envs: self.num_envs, policy: format!("{:?}", self.policy), tick: self.tick, stats: self.stats };
+        snapshot::encode(SNAPSHOT_KIND, &header, &[bytemuck::cast_slice(&self.lines)])
+    }
+
+    /// Goes on where the roll-out of a snapshot was; it must be of the same policy and size.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let (header, payload): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
+        snapshot::check_equal("num_envs", &header.num_envs, &self.num_envs)?;
+        snapshot::check_equal("policy", &header.policy, &format!("{:?}", self.policy))?;
+        let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        snapshot::check_equal("size", &payload.len(), &lines.len())?;
+        lines.copy_from_slice(payload);
+        (self.tick, self.stats) = (header.tick, header.stats);
+        Ok(())
+    }
+}

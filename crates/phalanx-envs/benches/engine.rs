@@ -1,0 +1,104 @@
+//! The engine's speed bars, one line each: `cargo bench -p phalanx-envs [-- FILTER]`.
+//!
+//! Every case runs several rounds, interleaved with all other cases, and reports the median and the
+//! range; nothing is asserted, because machines differ and are shared.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx_core::batch::{Actions, Autoreset, BatchConfig, StepBuffers};
+use phalanx_core::policy::Policy;
+use phalanx_core::pool::Pool;
+use phalanx_core::rollout::Rollout;
+use phalanx_core::space::ActionSpace;
+use phalanx_envs::registry;
+
+const ROUNDS: usize = 7;
+/// Environment steps of one round.
+const STEPS: usize = 100_000_000;
+
+/// A named measurement: runs once and answers its steps per second.
+struct Case {
+    name: String,
+    run: Box<dyn FnMut() -> f64>,
+}
+
+/// A random roll-out with checksum and statistics: what `phalanx rollout` runs.
+fn rollout(env: &'static str, num_envs: usize, chunk: usize, pool: &Arc<Pool>) -> Case {
+    let config = BatchConfig { num_envs, pool: Arc::clone(pool), autoreset: Autoreset::SameStep, ..Default::default() };
+    let mut batch = registry::find(env).unwrap().batch(&config).unwrap();
+    let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+    let mut rollout = Rollout::new(policy, &*batch);
+    let steps = (STEPS / num_envs).max(1);
+    Case {
+        name: format!("rollout {env} envs={num_envs} chunk={chunk} threads={}", pool.threads()),
+        run: Box::new(move || {
+            let start = Instant::now();
+            rollout.run(&mut *batch, steps, chunk, |_| true).unwrap();
+            std::hint::black_box(rollout.checksum());
+            (steps * num_envs) as f64 / start.elapsed().as_secs_f64()
+        }),
+    }
+}
+
+/// `step_into` with actions given by the caller and row-major observations written out.
+fn step_into(env: &'static str, num_envs: usize, autoreset: Autoreset, pool: &Arc<Pool>) -> Case {
+    let config = BatchConfig { num_envs, pool: Arc::clone(pool), autoreset, ..Default::default() };
+    let mut batch = registry::find(env).unwrap().batch(&config).unwrap();
+    let mut buffers = StepBuffers::new(num_envs, batch.spec().observation.dim());
+    let calls = (STEPS / 4 / num_envs.max(4)).max(1);
+    // A hundred arrays of actions, used in turn.
+    let action = batch.spec().action.clone();
+    let word = |i: usize| ((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
+    let n = if let ActionSpace::Discrete { n } = action { n } else { 1 };
+    let indices: Vec<i32> = (0..num_envs * 100).map(|i| (word(i) % n) as i32).collect();
+    let values: Vec<f32> = (0..num_envs * 100).map(|i| word(i) as f32 / (1_u64 << 30) as f32 - 1.0).collect();
+    Case {
+        name: format!("step_into {env} envs={num_envs} {autoreset:?} threads={}", pool.threads()),
+        run: Box::new(move || {
+            let start = Instant::now();
+            for call in 0..calls {
+                let rows = call % 100 * num_envs..(call % 100 + 1) * num_envs;
+                let actions = match action {
+                    ActionSpace::Discrete { .. } => Actions::Discrete(&indices[rows]),
+                    ActionSpace::Box { .. } => Actions::Continuous(&values[rows]),
+                };
+                batch.step_into(actions, buffers.out()).unwrap();
+            }
+            std::hint::black_box(&buffers.obs);
+            (calls * num_envs) as f64 / start.elapsed().as_secs_f64()
+        }),
+    }
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
+    let (one, two) = (Arc::new(Pool::new(1)), Arc::new(Pool::new(2)));
+    let mut cases = Vec::new();
+    for (num_envs, chunk) in [(1_024, 256), (10_240, 256), (102_400, 128), (1_048_576, 128), (1_048_576, 32), (1_048_576, 1)] {
+        cases.push(rollout("CartPole-v1", num_envs, chunk, &two));
+    }
+    cases.push(rollout("CartPole-v1", 1_024, 256, &one));
+    for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"] {
+        cases.push(rollout(env, 102_400, 128, &two));
+    }
+    for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
+        cases.push(step_into("CartPole-v1", 4_096, autoreset, &one));
+    }
+    cases.push(step_into("CartPole-v1", 65_536, Autoreset::NextStep, &two));
+    cases.push(step_into("Pendulum-v1", 4_096, Autoreset::NextStep, &one));
+    cases.push(step_into("CartPole-v1", 1, Autoreset::NextStep, &one));
+    cases.retain(|case| case.name.contains(&filter));
+
+    let mut rates = vec![Vec::new(); cases.len()];
+    for _ in 0..ROUNDS {
+        for (case, rates) in cases.iter_mut().zip(&mut rates) {
+            rates.push((case.run)());
+        }
+    }
+    for (case, rates) in cases.iter().zip(&mut rates) {
+        rates.sort_by(f64::total_cmp);
+        let [low, median, high] = [rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]].map(|rate| rate / 1e6);
+        println!("{:<62} {median:>8.1} M steps/s  [{low:.1}, {high:.1}]", case.name);
+    }
+}

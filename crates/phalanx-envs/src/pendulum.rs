@@ -1,0 +1,102 @@
+//! `Pendulum-v1`: swing a pendulum up and hold it there with a limited torque.
+//!
+//! Source: Gymnasium 1.x. State: angle θ (rad, 0 upright, not wrapped) and its speed. The reward looks at
+//! the state before the step and at the clipped torque u:
+//!
+//! ```text
+//! r  = −(wrap(θ)² + 0.1 θ̇² + 0.001 u²)
+//! θ̇' = clip(θ̇ + (3g/(2l) sin θ + 3/(m l²) u) dt, ±max_speed)
+//! θ' = θ + θ̇' dt
+//! ```
+
+use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::lanes::{Mask, Real};
+use phalanx_core::rng::Draws;
+use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::{lane_params, lane_struct};
+
+/// The environment.
+#[derive(Clone, Debug, Default)]
+pub struct Pendulum;
+
+lane_struct! {
+    /// The pendulum.
+    pub struct State<R> {
+        theta: R,
+        theta_dot: R,
+    }
+}
+
+lane_params! {
+    /// Constants of the pendulum.
+    pub struct Params {
+        g = 10.0, -1e3 => 1e3, "gravitational acceleration, m/s²";
+        m = 1.0, 1e-3 => 1e3, "mass, kg";
+        l = 1.0, 1e-3 => 1e3, "length, m";
+        dt = 0.05, 1e-6 => 1.0, "time between two steps, s";
+        max_torque = 2.0, 0.0 => 1e4, "limit of the torque, N m";
+        max_speed = 8.0, 0.0 => 1e4, "limit of the speed, rad/s";
+        x_init = std::f64::consts::PI, 0.0 => 1e3, "start angles lie within ± this, rad";
+        y_init = 1.0, 0.0 => 1e3, "start speeds lie within ± this, rad/s";
+    }
+}
+
+/// The names of what is seen of a pendulum.
+pub(crate) const OBSERVATION_NAMES: &[&str] = &["cos_theta", "sin_theta", "theta_dot"];
+
+/// The angle in [-π, π).
+#[inline(always)]
+pub(crate) fn wrap<R: Real>(angle: R) -> R {
+    let pi = R::splat(std::f64::consts::PI);
+    (angle + pi).rem_euclid(R::splat(std::f64::consts::TAU)) - pi
+}
+
+impl LaneEnv for Pendulum {
+    type State<R: Real> = State<R>;
+    type Params<R: Real> = Params<R>;
+    type Action<R: Real> = [R; 1];
+    type Obs<R: Real> = [R; 3];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "Pendulum-v1",
+            description: "swing a pendulum up (theta = 0) and hold it there with a limited torque",
+            observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
+            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
+            state_names: State::<f32>::NAMES,
+            params: Params::<f32>::INFO.to_vec(),
+            options: vec![],
+            max_steps: 200,
+            dt: Some(0.05),
+            reward_threshold: None,
+        }
+    }
+
+    #[inline(always)]
+    fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
+        State {
+            theta: draws.uniform(-params.x_init, params.x_init),
+            theta_dot: draws.uniform(-params.y_init, params.y_init),
+        }
+    }
+
+    #[inline(always)]
+    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, [action]: [R; 1], _: &mut Draws<R>) -> Step<State<R>, R> {
+        let torque = action.clamp(-params.max_torque, params.max_torque);
+        let angle = wrap(state.theta);
+        let cost = angle * angle + R::splat(0.1) * state.theta_dot * state.theta_dot + R::splat(0.001) * torque * torque;
+
+        let gravity = R::splat(1.5) * params.g / params.l;
+        let leverage = R::splat(3.0) / (params.m * params.l * params.l);
+        let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta = theta_dot.mul_add(params.dt, state.theta);
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    }
+
+    #[inline(always)]
+    fn observe<R: Real>(&self, _: &Params<R>, state: &State<R>) -> [R; 3] {
+        let (sin, cos) = state.theta.sin_cos();
+        [cos, sin, state.theta_dot]
+    }
+}

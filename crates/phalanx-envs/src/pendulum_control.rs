@@ -1,0 +1,100 @@
+//! `pendulum-control`: Myriad's pendulum with its documentation's meaning of the angle.
+//!
+//! State: angle θ (rad, 0 hanging, π upright, not wrapped) and its speed. The reward looks at the state
+//! after the step:
+//!
+//! ```text
+//! θ̈  = −3g/(2l) sin θ + 3/(m l²) u                      u = clip(a, ±max_torque)
+//! θ̇' = clip(θ̇ + θ̈ dt, ±max_speed)       θ' = θ + θ̇' dt
+//! r  = −(wrap(θ' − π)² + 0.1 θ̇'² + 0.001 u²)
+//! ```
+//!
+//! Deviations from the published code, which are faults there: its gravity has the opposite sign, so
+//! upright is the stable rest point; it charges for the unclipped action; it moves with the unclipped
+//! speed.
+
+use std::f64::consts::PI;
+
+use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::lanes::{Mask, Real};
+use phalanx_core::rng::Draws;
+use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::{lane_params, lane_struct};
+
+use crate::pendulum::{OBSERVATION_NAMES, wrap};
+
+/// The environment.
+#[derive(Clone, Debug, Default)]
+pub struct PendulumControl;
+
+lane_struct! {
+    /// The pendulum.
+    pub struct State<R> {
+        theta: R,
+        theta_dot: R,
+    }
+}
+
+lane_params! {
+    /// Constants of the pendulum.
+    pub struct Params {
+        g = 9.8, -1e3 => 1e3, "gravitational acceleration, m/s²";
+        m = 1.0, 1e-3 => 1e3, "mass, kg";
+        l = 1.0, 1e-3 => 1e3, "length, m";
+        dt = 0.05, 1e-6 => 1.0, "time between two steps, s";
+        max_torque = 2.0, 0.0 => 1e4, "limit of the torque, N m";
+        max_speed = 8.0, 0.0 => 1e4, "limit of the speed, rad/s";
+        x_init = PI, 0.0 => 1e3, "start angles lie within ± this, rad";
+        y_init = 1.0, 0.0 => 1e3, "start speeds lie within ± this, rad/s";
+    }
+}
+
+impl LaneEnv for PendulumControl {
+    type State<R: Real> = State<R>;
+    type Params<R: Real> = Params<R>;
+    type Action<R: Real> = [R; 1];
+    type Obs<R: Real> = [R; 3];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "pendulum-control",
+            description: "swing a hanging pendulum up to theta = pi and hold it there with a limited torque",
+            observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
+            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
+            state_names: State::<f32>::NAMES,
+            params: Params::<f32>::INFO.to_vec(),
+            options: vec![],
+            max_steps: 200,
+            dt: Some(0.05),
+            reward_threshold: None,
+        }
+    }
+
+    #[inline(always)]
+    fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
+        State {
+            theta: draws.uniform(-params.x_init, params.x_init),
+            theta_dot: draws.uniform(-params.y_init, params.y_init),
+        }
+    }
+
+    #[inline(always)]
+    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, [action]: [R; 1], _: &mut Draws<R>) -> Step<State<R>, R> {
+        let torque = action.clamp(-params.max_torque, params.max_torque);
+        let gravity = R::splat(-1.5) * params.g / params.l;
+        let leverage = R::splat(3.0) / (params.m * params.l * params.l);
+        let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta = theta_dot.mul_add(params.dt, state.theta);
+
+        let from_upright = wrap(theta - R::splat(PI));
+        let cost = from_upright * from_upright + R::splat(0.1) * theta_dot * theta_dot + R::splat(0.001) * torque * torque;
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    }
+
+    #[inline(always)]
+    fn observe<R: Real>(&self, _: &Params<R>, state: &State<R>) -> [R; 3] {
+        let (sin, cos) = state.theta.sin_cos();
+        [cos, sin, state.theta_dot]
+    }
+}

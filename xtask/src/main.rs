@@ -1,0 +1,89 @@
+//! `cargo xtask`: the project's own commands, written in Rust so that they need nothing else.
+//!
+//! `cargo xtask test` runs every test on a fresh machine that has Rust, Python 3 and a C compiler, and
+//! installs what the tests need under the target directory. `cargo xtask parity` runs only the comparison
+//! with Gymnasium.
+
+mod python;
+mod steps;
+mod workspace;
+
+use std::process::ExitCode;
+
+use steps::Run;
+use workspace::Workspace;
+
+const USAGE: &str = "\
+Usage: cargo xtask <COMMAND>
+
+Commands:
+  test    Check formatting and lints, run every test, compare with Gymnasium
+  parity  Only compare with Gymnasium";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["test"] => every_test(),
+        ["parity"] => parity(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn every_test() -> ExitCode {
+    let workspace = Workspace::of_this_program();
+    let mut run = Run::new(6);
+    run.step("formatting", || {
+        workspace.require_component("fmt", "rustfmt")?;
+        workspace.cargo("fmt --all --check")
+    });
+    // Everything is compiled with the release profile, so that the steps share their work.
+    run.step("lints", || {
+        workspace.require_component("clippy", "clippy")?;
+        workspace.cargo("clippy --workspace --all-targets --release -- -D warnings")
+    });
+    run.step("Rust tests", || {
+        workspace.cargo("test --workspace --release")
+    });
+    gymnasium_steps(&workspace, &mut run);
+    run.finish()
+}
+
+fn parity() -> ExitCode {
+    let mut run = Run::new(3);
+    gymnasium_steps(&Workspace::of_this_program(), &mut run);
+    run.finish()
+}
+
+fn gymnasium_steps(workspace: &Workspace, run: &mut Run) {
+    let tests = workspace.root.join("tests").join("gymnasium");
+    let mut built = false;
+    run.step("phalanx binary", || {
+        workspace.cargo("build --release --package phalanx-cli")?;
+        built = true;
+        Ok(())
+    });
+    let mut interpreter = None;
+    run.step("Python packages", || {
+        let venv = workspace.target.join("venv");
+        interpreter = Some(python::prepare(&venv, &tests.join("requirements.txt"))?);
+        Ok(())
+    });
+    run.step("Gymnasium parity", || match interpreter {
+        Some(interpreter) if built => {
+            let phalanx = workspace.release_binary("phalanx");
+            workspace.run(
+                &interpreter,
+                [tests.join("parity.py"), "--phalanx".into(), phalanx],
+            )
+        }
+        _ => Err("not run, because a step that it needs has failed".into()),
+    });
+}

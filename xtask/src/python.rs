@@ -1,0 +1,108 @@
+//! The virtual environment of the Python tests: made once, remade when what it should contain changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::workspace::run;
+
+/// Prints the version if this Python is new enough for the pinned packages and can make environments.
+const PROBE: &str = "\
+import sys, platform
+if sys.version_info < (3, 10): sys.exit(3)
+import venv, ensurepip
+print(platform.python_version())";
+const TOO_OLD: i32 = 3;
+
+/// Returns the interpreter of a virtual environment that contains the `requirements`.
+pub(crate) fn prepare(venv: &Path, requirements: &Path) -> Result<PathBuf, String> {
+    let python = system_python();
+    let version = probe(python)?;
+    let wanted = fs::read_to_string(requirements)
+        .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let wanted = format!("# Python {version}\n{wanted}");
+
+    let interpreter = interpreter_of(venv);
+    // Written last, so it vouches for a complete installation.
+    let stamp = venv.join("installed.txt");
+    if interpreter.exists() && fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted)
+    {
+        println!("up to date");
+        return Ok(interpreter);
+    }
+    run(Command::new(python)
+        .args(["-m", "venv", "--clear"])
+        .arg(venv))?;
+    run(Command::new(&interpreter)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ])
+        .arg(requirements))?;
+    fs::write(&stamp, wanted)
+        .map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
+    Ok(interpreter)
+}
+
+fn system_python() -> &'static str {
+    if cfg!(windows) { "python" } else { "python3" }
+}
+
+fn interpreter_of(venv: &Path) -> PathBuf {
+    if cfg!(windows) {
+        venv.join("Scripts/python.exe")
+    } else {
+        venv.join("bin/python")
+    }
+}
+
+/// The version of `python`, after installing Debian's `python3-venv` if that is missing and we may.
+fn probe(python: &str) -> Result<String, String> {
+    if let Some(version) = version(python)? {
+        return Ok(version);
+    }
+    if is_root()
+        && run(Command::new("apt-get")
+            .arg("--version")
+            .stdout(Stdio::null()))
+        .is_ok()
+    {
+        println!("installing python3-venv, which Debian keeps apart from python3");
+        run(Command::new("apt-get").args(["update", "--quiet"]))?;
+        run(Command::new("apt-get")
+            .args(["install", "--quiet", "--yes", "python3-venv"])
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+        if let Some(version) = version(python)? {
+            return Ok(version);
+        }
+    }
+    Err(format!(
+        "{python} has no venv module; install it, on Debian and Ubuntu with `sudo apt install python3-venv`"
+    ))
+}
+
+/// `None` means that the modules for virtual environments are missing.
+fn version(python: &str) -> Result<Option<String>, String> {
+    let probe = Command::new(python)
+        .args(["-c", PROBE])
+        .output()
+        .map_err(|error| {
+            format!("{python} cannot be started ({error}); install Python 3.10 or newer")
+        })?;
+    match probe.status.code() {
+        Some(0) => Ok(Some(
+            String::from_utf8_lossy(&probe.stdout).trim().to_owned(),
+        )),
+        Some(TOO_OLD) => Err(format!("{python} is too old; install Python 3.10 or newer")),
+        _ => Ok(None),
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
