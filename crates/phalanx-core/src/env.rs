@@ -232,7 +232,9 @@ impl<R: Real> LaneAction<R> for Discrete<R> {
     where
         R: Lanes,
     {
-        let Actions::Discrete(indices) = actions else { unreachable!("checked at the door") };
+        let Actions::Discrete(indices) = actions else {
+            unreachable!("checked at the door")
+        };
         let mut line = Line::default();
         if rows == R::LANES {
             line.0[..R::LANES].copy_from_slice(bytemuck::cast_slice(&indices[env..env + R::LANES]));
@@ -258,7 +260,9 @@ impl<R: Real, const K: usize> LaneAction<R> for [R; K] {
     where
         R: Lanes,
     {
-        let Actions::Continuous(values) = actions else { unreachable!("checked at the door") };
+        let Actions::Continuous(values) = actions else {
+            unreachable!("checked at the door")
+        };
         if K == 1 && rows == R::LANES {
             return [R::from_slice(&values[env..env + R::LANES]); K];
         }

@@ -40,12 +40,25 @@ impl Rollout {
     pub fn new(policy: Policy, batch: &dyn Batch) -> Self {
         let blocks = batch.num_envs().div_ceil(BLOCK);
         let lines = vec![Line::default(); blocks * (1 + policy.memory_words())];
-        Self { policy, num_envs: batch.num_envs(), lines, tick: 0, stats: EpisodeStats::default(), scratch: Vec::new() }
+        Self {
+            policy,
+            num_envs: batch.num_envs(),
+            lines,
+            tick: 0,
+            stats: EpisodeStats::default(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Advances `batch` by `steps` steps, `chunk` at a time; `after_chunk` hears how many steps each
     /// chunk made, and stops the roll-out by answering `false`.
-    pub fn run(&mut self, batch: &mut dyn Batch, steps: usize, chunk: usize, mut after_chunk: impl FnMut(usize) -> bool) -> Result<()> {
+    pub fn run(
+        &mut self,
+        batch: &mut dyn Batch,
+        steps: usize,
+        chunk: usize,
+        mut after_chunk: impl FnMut(usize) -> bool,
+    ) -> Result<()> {
         if chunk == 0 {
             return Err(Error::out_of_range("the scan chunk size", 0, "at least 1"));
         }
@@ -74,7 +87,12 @@ impl Rollout {
     /// A number that depends on every observation, reward and flag so far, and on nothing else.
     pub fn checksum(&self) -> u64 {
         let words_per_block = self.lines.len() / self.num_envs.div_ceil(BLOCK);
-        let words = self.lines.iter().step_by(words_per_block).flat_map(|line| line.0).take(self.num_envs);
+        let words = self
+            .lines
+            .iter()
+            .step_by(words_per_block)
+            .flat_map(|line| line.0)
+            .take(self.num_envs);
         checksum::combine(words)
     }
 
@@ -85,7 +103,12 @@ impl Rollout {
 
     /// Everything but the policy itself, as bytes.
     pub fn snapshot(&self) -> Vec<u8> {
-        let header = Header { num_envs: self.num_envs, policy: format!("{:?}", self.policy), tick: self.tick, stats: self.stats };
+        let header = Header {
+            num_envs: self.num_envs,
+            policy: format!("{:?}", self.policy),
+            tick: self.tick,
+            stats: self.stats,
+        };
         snapshot::encode(SNAPSHOT_KIND, &header, &[bytemuck::cast_slice(&self.lines)])
     }
 

@@ -53,7 +53,10 @@ impl EpisodeStats {
 
     /// Mean and spread of the return; `None` before the first episode has finished.
     pub fn returns(&self) -> Option<MeanStd> {
-        self.mean_std(self.return_sum as f64 / FIXED_POINT, self.return_squares as f64 / (FIXED_POINT * FIXED_POINT))
+        self.mean_std(
+            self.return_sum as f64 / FIXED_POINT,
+            self.return_squares as f64 / (FIXED_POINT * FIXED_POINT),
+        )
     }
 
     /// Mean and spread of the length; `None` before the first episode has finished.
@@ -65,7 +68,10 @@ impl EpisodeStats {
         let n = self.episodes as f64;
         (self.episodes > 0).then(|| {
             let mean = sum / n;
-            MeanStd { mean, std: (squares / n - mean * mean).max(0.0).sqrt() }
+            MeanStd {
+                mean,
+                std: (squares / n - mean * mean).max(0.0).sqrt(),
+            }
         })
     }
 }

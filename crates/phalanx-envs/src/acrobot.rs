@@ -76,7 +76,13 @@ impl Acrobot {
     /// The state's rate of change under a torque.
     #[inline(always)]
     fn rate<R: Real>(&self, p: &Params<R>, state: &State<R>, torque: R) -> State<R> {
-        let (m1, m2, l1, lc1, lc2) = (p.link_mass_1, p.link_mass_2, p.link_length_1, p.link_com_pos_1, p.link_com_pos_2);
+        let (m1, m2, l1, lc1, lc2) = (
+            p.link_mass_1,
+            p.link_mass_2,
+            p.link_length_1,
+            p.link_com_pos_1,
+            p.link_com_pos_2,
+        );
         let two = R::splat(2.0);
         let coupling = m2 * l1 * lc2;
         let second = m2 * lc2 * lc2 + p.link_moi;
@@ -90,12 +96,23 @@ impl Acrobot {
         let d1 = (two * coupling).mul_add(cos2, first);
         let d2 = coupling.mul_add(cos2, second);
         let phi2 = m2 * lc2 * p.gravity * sin12;
-        let phi1 = -(coupling * w2 * (w2 + two * w1) * sin2) + (m1 * lc1 + m2 * l1) * p.gravity * sin1 + phi2;
+        let phi1 = -(coupling * w2 * (w2 + two * w1) * sin2)
+            + (m1 * lc1 + m2 * l1) * p.gravity * sin1
+            + phi2;
         let ratio = d2 / d1;
-        let centrifugal = if self.nips { R::splat(0.0) } else { coupling * w1 * w1 * sin2 };
+        let centrifugal = if self.nips {
+            R::splat(0.0)
+        } else {
+            coupling * w1 * w1 * sin2
+        };
         let a2 = (torque + ratio * phi1 - centrifugal - phi2) / (second - d2 * ratio);
         let a1 = -(d2 * a2 + phi1) / d1;
-        State { theta1: w1, theta2: w2, theta1_dot: a1, theta2_dot: a2 }
+        State {
+            theta1: w1,
+            theta2: w2,
+            theta1_dot: a1,
+            theta2_dot: a2,
+        }
     }
 }
 
@@ -113,7 +130,14 @@ impl LaneEnv for Acrobot {
     type Obs<R: Real> = [R; 6];
 
     fn spec(&self) -> EnvSpec {
-        const NAMES: &[&str] = &["cos_theta1", "sin_theta1", "cos_theta2", "sin_theta2", "theta1_dot", "theta2_dot"];
+        const NAMES: &[&str] = &[
+            "cos_theta1",
+            "sin_theta1",
+            "cos_theta2",
+            "sin_theta2",
+            "theta1_dot",
+            "theta2_dot",
+        ];
         let (w1, w2) = (4.0 * std::f32::consts::PI, 9.0 * std::f32::consts::PI);
         EnvSpec {
             name: "Acrobot-v1",
@@ -145,11 +169,22 @@ impl LaneEnv for Acrobot {
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
         let mut coordinate = || draws.uniform(params.low, params.high);
-        State { theta1: coordinate(), theta2: coordinate(), theta1_dot: coordinate(), theta2_dot: coordinate() }
+        State {
+            theta1: coordinate(),
+            theta2: coordinate(),
+            theta1_dot: coordinate(),
+            theta2_dot: coordinate(),
+        }
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, action: Discrete<R>, _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        action: Discrete<R>,
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         let torque = (action.to_real() - R::splat(1.0)) * params.torque;
         let (whole, half) = (params.dt, params.dt * R::splat(0.5));
         let k1 = self.rate(params, state, torque);
@@ -157,7 +192,10 @@ impl LaneEnv for Acrobot {
         let k3 = self.rate(params, &state.moved(&k2, half), torque);
         let k4 = self.rate(params, &state.moved(&k3, whole), torque);
         // k1 + 2 k2 + 2 k3 + k4, times dt/6.
-        let sum = k1.moved(&k2, R::splat(2.0)).moved(&k3, R::splat(2.0)).moved(&k4, R::splat(1.0));
+        let sum = k1
+            .moved(&k2, R::splat(2.0))
+            .moved(&k3, R::splat(2.0))
+            .moved(&k4, R::splat(1.0));
         let moved = state.moved(&sum, params.dt * R::splat(1.0 / 6.0));
 
         let state = State {
@@ -171,7 +209,11 @@ impl LaneEnv for Acrobot {
         let height = -cos1 - (cos1 * cos2 - sin1 * sin2);
         let terminated = height.gt(R::splat(1.0));
         let reward = R::select(terminated, R::splat(0.0), R::splat(-1.0));
-        Step { state, reward, terminated }
+        Step {
+            state,
+            reward,
+            terminated,
+        }
     }
 
     #[inline(always)]

@@ -61,20 +61,31 @@ impl LaneEnv for CartPole {
         EnvSpec {
             name: "CartPole-v1",
             description: "balance a pole on a cart that is pushed left (0) or right (1)",
-            observation: ObservationSpace::symmetric(State::<f32>::NAMES, &[4.8, f32::INFINITY, 0.418_879_03, f32::INFINITY]),
+            observation: ObservationSpace::symmetric(
+                State::<f32>::NAMES,
+                &[4.8, f32::INFINITY, 0.418_879_03, f32::INFINITY],
+            ),
             action: ActionSpace::Discrete { n: 2 },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![
                 OptionInfo {
                     name: "sutton_barto_reward",
-                    value: if self.sutton_barto_reward { "true" } else { "false" },
+                    value: if self.sutton_barto_reward {
+                        "true"
+                    } else {
+                        "false"
+                    },
                     choices: &["false", "true"],
                     description: "reward 0 for each step and -1 for the last instead of 1 for every step",
                 },
                 OptionInfo {
                     name: "kinematics_integrator",
-                    value: if self.semi_implicit { "semi_implicit" } else { "euler" },
+                    value: if self.semi_implicit {
+                        "semi_implicit"
+                    } else {
+                        "euler"
+                    },
                     choices: &["euler", "semi_implicit"],
                     description: "whether positions move with the old or with the new speeds",
                 },
@@ -100,11 +111,22 @@ impl LaneEnv for CartPole {
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
         let mut coordinate = || draws.uniform(params.low, params.high);
-        State { x: coordinate(), x_dot: coordinate(), theta: coordinate(), theta_dot: coordinate() }
+        State {
+            x: coordinate(),
+            x_dot: coordinate(),
+            theta: coordinate(),
+            theta_dot: coordinate(),
+        }
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, action: Discrete<R>, _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        action: Discrete<R>,
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         // Constant during a roll-out: the compiler moves these out of the loop.
         let per_mass = R::splat(1.0) / (params.masscart + params.masspole);
         let push = params.force_mag * per_mass;
@@ -119,17 +141,31 @@ impl LaneEnv for CartPole {
 
         let x_dot = x_acc.mul_add(params.tau, state.x_dot);
         let theta_dot = theta_acc.mul_add(params.tau, state.theta_dot);
-        let (x_speed, theta_speed) = if self.semi_implicit { (x_dot, theta_dot) } else { (state.x_dot, state.theta_dot) };
+        let (x_speed, theta_speed) = if self.semi_implicit {
+            (x_dot, theta_dot)
+        } else {
+            (state.x_dot, state.theta_dot)
+        };
         let x = x_speed.mul_add(params.tau, state.x);
         let theta = theta_speed.mul_add(params.tau, state.theta);
 
-        let terminated = x.abs().gt(params.x_threshold) | theta.abs().gt(params.theta_threshold_radians);
+        let terminated =
+            x.abs().gt(params.x_threshold) | theta.abs().gt(params.theta_threshold_radians);
         let reward = if self.sutton_barto_reward {
             R::select(terminated, R::splat(-1.0), R::splat(0.0))
         } else {
             R::splat(1.0)
         };
-        Step { state: State { x, x_dot, theta, theta_dot }, reward, terminated }
+        Step {
+            state: State {
+                x,
+                x_dot,
+                theta,
+                theta_dot,
+            },
+            reward,
+            terminated,
+        }
     }
 
     #[inline(always)]

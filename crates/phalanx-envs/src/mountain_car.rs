@@ -66,16 +66,30 @@ impl LaneEnv for MountainCar {
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
         crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
+        crate::registry::check_order(
+            "min_position",
+            params.min_position,
+            "max_position",
+            params.max_position,
+        )
     }
 
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
-        State { position: draws.uniform(params.low, params.high), velocity: R::splat(0.0) }
+        State {
+            position: draws.uniform(params.low, params.high),
+            velocity: R::splat(0.0),
+        }
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, action: Discrete<R>, _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        action: Discrete<R>,
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         let push = (action.to_real() - R::splat(1.0)) * params.force;
         let valley = Valley {
             gravity: params.gravity,
@@ -85,7 +99,11 @@ impl LaneEnv for MountainCar {
         };
         let (position, velocity) = valley.roll(state.position, state.velocity, push);
         let terminated = position.ge(params.goal_position) & velocity.ge(params.goal_velocity);
-        Step { state: State { position, velocity }, reward: R::splat(-1.0), terminated }
+        Step {
+            state: State { position, velocity },
+            reward: R::splat(-1.0),
+            terminated,
+        }
     }
 
     #[inline(always)]
@@ -96,7 +114,11 @@ impl LaneEnv for MountainCar {
 
 /// What both mountain cars see.
 pub(crate) fn observation_space() -> ObservationSpace {
-    ObservationSpace { names: State::<f32>::NAMES, low: vec![-1.2, -0.07], high: vec![0.6, 0.07] }
+    ObservationSpace {
+        names: State::<f32>::NAMES,
+        low: vec![-1.2, -0.07],
+        high: vec![0.6, 0.07],
+    }
 }
 
 /// The valley that both mountain cars drive in.

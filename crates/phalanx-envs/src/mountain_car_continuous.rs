@@ -50,7 +50,10 @@ impl LaneEnv for MountainCarContinuous {
             name: "MountainCarContinuous-v0",
             description: "swing a weak car out of a valley with a throttle that costs energy",
             observation: observation_space(),
-            action: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+            action: ActionSpace::Box {
+                low: vec![-1.0],
+                high: vec![1.0],
+            },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -62,16 +65,30 @@ impl LaneEnv for MountainCarContinuous {
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
         crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
+        crate::registry::check_order(
+            "min_position",
+            params.min_position,
+            "max_position",
+            params.max_position,
+        )
     }
 
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
-        State { position: draws.uniform(params.low, params.high), velocity: R::splat(0.0) }
+        State {
+            position: draws.uniform(params.low, params.high),
+            velocity: R::splat(0.0),
+        }
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, [action]: [R; 1], _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        [action]: [R; 1],
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         let push = action.clamp(R::splat(-1.0), R::splat(1.0)) * params.power;
         let valley = Valley {
             gravity: params.gravity,
@@ -83,7 +100,11 @@ impl LaneEnv for MountainCarContinuous {
         let terminated = position.ge(params.goal_position) & velocity.ge(params.goal_velocity);
         let prize = R::select(terminated, R::splat(100.0), R::splat(0.0));
         let reward = prize - R::splat(0.1) * action * action;
-        Step { state: State { position, velocity }, reward, terminated }
+        Step {
+            state: State { position, velocity },
+            reward,
+            terminated,
+        }
     }
 
     #[inline(always)]

@@ -62,7 +62,10 @@ impl LaneEnv for Pendulum {
             name: "Pendulum-v1",
             description: "swing a pendulum up (theta = 0) and hold it there with a limited torque",
             observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
-            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
+            action: ActionSpace::Box {
+                low: vec![-2.0],
+                high: vec![2.0],
+            },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -81,17 +84,31 @@ impl LaneEnv for Pendulum {
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, [action]: [R; 1], _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        [action]: [R; 1],
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         let torque = action.clamp(-params.max_torque, params.max_torque);
         let angle = wrap(state.theta);
-        let cost = angle * angle + R::splat(0.1) * state.theta_dot * state.theta_dot + R::splat(0.001) * torque * torque;
+        let cost = angle * angle
+            + R::splat(0.1) * state.theta_dot * state.theta_dot
+            + R::splat(0.001) * torque * torque;
 
         let gravity = R::splat(1.5) * params.g / params.l;
         let leverage = R::splat(3.0) / (params.m * params.l * params.l);
         let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
-        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta_dot = acceleration
+            .mul_add(params.dt, state.theta_dot)
+            .clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
-        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+        Step {
+            state: State { theta, theta_dot },
+            reward: -cost,
+            terminated: R::Mask::splat(false),
+        }
     }
 
     #[inline(always)]

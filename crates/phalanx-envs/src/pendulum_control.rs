@@ -60,7 +60,10 @@ impl LaneEnv for PendulumControl {
             name: "pendulum-control",
             description: "swing a hanging pendulum up to theta = pi and hold it there with a limited torque",
             observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
-            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
+            action: ActionSpace::Box {
+                low: vec![-2.0],
+                high: vec![2.0],
+            },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -79,17 +82,31 @@ impl LaneEnv for PendulumControl {
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, params: &Params<R>, state: &State<R>, [action]: [R; 1], _: &mut Draws<R>) -> Step<State<R>, R> {
+    fn step<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        [action]: [R; 1],
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
         let torque = action.clamp(-params.max_torque, params.max_torque);
         let gravity = R::splat(-1.5) * params.g / params.l;
         let leverage = R::splat(3.0) / (params.m * params.l * params.l);
         let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
-        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta_dot = acceleration
+            .mul_add(params.dt, state.theta_dot)
+            .clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
 
         let from_upright = wrap(theta - R::splat(PI));
-        let cost = from_upright * from_upright + R::splat(0.1) * theta_dot * theta_dot + R::splat(0.001) * torque * torque;
-        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+        let cost = from_upright * from_upright
+            + R::splat(0.1) * theta_dot * theta_dot
+            + R::splat(0.001) * torque * torque;
+        Step {
+            state: State { theta, theta_dot },
+            reward: -cost,
+            terminated: R::Mask::splat(false),
+        }
     }
 
     #[inline(always)]

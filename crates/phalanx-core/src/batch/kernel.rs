@@ -49,7 +49,7 @@ impl Streams {
         match self {
             Self::Shared(key) => {
                 let first = R::Uint::splat((block * BLOCK + lane) as u32);
-                Stream::new(key.map(R::Uint::splat), first + R::Uint::iota())
+                Stream::new(key.map(R::Uint::splat), first.wrapping_add(R::Uint::iota()))
             }
             Self::PerEnv(lines) => {
                 let key = [0, 1].map(|word| R::Uint::load(&lines[block * 2 + word], lane));
@@ -77,7 +77,9 @@ impl At<'_> {
     #[inline(always)]
     pub(super) fn groups<R: LaneValue>(&self) -> impl Iterator<Item = (usize, usize)> + use<R> {
         let envs = (self.num_envs - self.first_env()).min(BLOCK);
-        (0..envs).step_by(R::LANES).map(move |lane| (lane, (envs - lane).min(R::LANES)))
+        (0..envs)
+            .step_by(R::LANES)
+            .map(move |lane| (lane, (envs - lane).min(R::LANES)))
     }
 }
 
@@ -109,14 +111,29 @@ pub(super) trait Kernel: Send + Sync + 'static {
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
     /// Steps a block; `actions` are those of the block.
-    fn step(&self, at: At<'_>, cells: Cells<'_, Self::Row>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>, stats: &mut EpisodeStats);
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Self::Row>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: StepOut<'_>,
+        stats: &mut EpisodeStats,
+    );
     /// Writes the observations of a block.
     fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [f32]);
     /// Whether [`Kernel::advance`] knows this policy.
     fn can_advance(&self, policy: &Policy) -> bool;
     /// Advances a block many steps with its state in registers. `run` is the checksum's line and the
     /// policy's memory.
-    fn advance(&self, at: At<'_>, cells: Cells<'_, Self::Row>, run: &mut [Line], stretch: Stretch<'_>, stats: &mut EpisodeStats);
+    fn advance(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Self::Row>,
+        run: &mut [Line],
+        stretch: Stretch<'_>,
+        stats: &mut EpisodeStats,
+    );
     /// One environment's state.
     fn state(&self, rows: &[Self::Row], lane: usize) -> Vec<f64>;
     /// Sets one environment's state.

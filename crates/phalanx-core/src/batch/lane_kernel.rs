@@ -58,7 +58,7 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let step = self.env.step(&self.params, &self.state, action, &mut draws);
         self.state = step.state;
-        self.steps = self.steps + R::Uint::splat(1);
+        self.steps = self.steps.wrapping_add(R::Uint::splat(1));
         self.episode_return = self.episode_return + step.reward;
         Transition {
             obs: self.observe(),
@@ -69,22 +69,17 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         }
     }
 
-    #[inline(always)]
-    fn draw_start(&self, episode: R::Uint) -> E::State<R> {
-        let mut draws = self.stream.draws(Purpose::Reset, episode, R::Uint::splat(0));
-        self.env.reset(&self.params, &mut draws)
-    }
-
     /// Starts the next episode in some lanes.
     #[inline(always)]
     fn restart(&mut self, lanes: R::Mask) {
         if (lanes & self.stale).any() {
-            self.spare = self.draw_start(self.episode + R::Uint::splat(1));
+            let next = self.episode.wrapping_add(R::Uint::splat(1));
+            self.spare = draw_start(self.env, &self.params, &self.stream, next);
             self.stale = Mask::splat(false);
         }
         self.stale = self.stale | lanes;
         self.state = LaneStruct::select(lanes, self.spare, self.state);
-        self.episode = self.episode + R::Uint::masked(lanes, 1);
+        self.episode = self.episode.wrapping_add(R::Uint::masked(lanes, 1));
         self.steps = R::Uint::select(lanes, R::Uint::splat(0), self.steps);
         self.episode_return = R::select(lanes, R::splat(0.0), self.episode_return);
     }
@@ -92,7 +87,12 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
     /// Adds the episodes that end in some lanes to the statistics.
     #[inline(always)]
     fn record(&self, lanes: u32, stats: &mut EpisodeStats) {
-        for_each_bit(lanes, |lane| stats.add(self.episode_return.lane_f64(lane) as f32, self.steps.lane(lane)));
+        for_each_bit(lanes, |lane| {
+            stats.add(
+                self.episode_return.lane_f64(lane) as f32,
+                self.steps.lane(lane),
+            )
+        });
     }
 
     #[inline(always)]
@@ -101,6 +101,72 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         self.steps.store(&mut cells.book[STEPS], lane);
         self.episode.store(&mut cells.book[EPISODE], lane);
         self.episode_return.store(&mut cells.book[RETURN], lane);
+    }
+}
+
+/// The start states of an episode. Out of line: it is rare, and the loops around it need the registers.
+#[inline(never)]
+fn draw_start<E: LaneEnv, R: Lanes>(
+    env: &E,
+    params: &E::Params<R>,
+    stream: &Stream<R>,
+    episode: R::Uint,
+) -> E::State<R> {
+    env.reset(
+        params,
+        &mut stream.draws(Purpose::Reset, episode, R::Uint::splat(0)),
+    )
+}
+
+/// Finished episodes of a group, noted in the loop and counted outside of it: counting lane by lane in
+/// the loop would cost a tenth of a step.
+struct Finished {
+    noted: usize,
+    lanes: [u32; Self::CAPACITY],
+    returns: [Line; Self::CAPACITY],
+    lengths: [Line; Self::CAPACITY],
+}
+
+impl Finished {
+    const CAPACITY: usize = 32;
+
+    fn new() -> Self {
+        let lines = [Line::default(); Self::CAPACITY];
+        Self {
+            noted: 0,
+            lanes: [0; Self::CAPACITY],
+            returns: lines,
+            lengths: lines,
+        }
+    }
+
+    #[inline(always)]
+    fn note<E: LaneEnv, R: Lanes>(
+        &mut self,
+        group: &Group<'_, E, R>,
+        lanes: u32,
+        stats: &mut EpisodeStats,
+    ) {
+        if self.noted == Self::CAPACITY {
+            self.count(stats);
+        }
+        self.lanes[self.noted] = lanes;
+        group.episode_return.store(&mut self.returns[self.noted], 0);
+        group.steps.store(&mut self.lengths[self.noted], 0);
+        self.noted += 1;
+    }
+
+    #[inline(never)]
+    fn count(&mut self, stats: &mut EpisodeStats) {
+        for i in 0..self.noted {
+            for_each_bit(self.lanes[i], |lane| {
+                stats.add(
+                    f32::from_bits(self.returns[i].0[lane]),
+                    self.lengths[i].0[lane],
+                );
+            });
+        }
+        self.noted = 0;
     }
 }
 
@@ -115,7 +181,11 @@ fn for_each_bit(mut bits: u32, mut visit: impl FnMut(usize)) {
 
 impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
     pub(super) fn new(env: E, params: Params) -> Self {
-        Self { env, params, lanes: std::marker::PhantomData }
+        Self {
+            env,
+            params,
+            lanes: std::marker::PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -154,28 +224,38 @@ impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
             let mut memory: P::Memory<R> = LaneStruct::load(memory_lines, lane);
             let mut scratch = policy.scratch();
             let exist = !0_u32 >> (32 - envs);
-            let mut local = EpisodeStats::default();
+            let mut finished = Finished::new();
             let mut obs = group.observe();
             if first_tick == 0 {
                 checksum = fold_observation(checksum, obs.as_ref());
             }
             for tick in first_tick..first_tick + steps as u64 {
-                let moment = Moment { stream: &group.stream, tick, step: group.steps };
-                let mut decision = Decision::new(policy, moment, obs.as_ref(), &mut memory, &mut scratch);
+                let moment = Moment {
+                    stream: &group.stream,
+                    tick,
+                    step: group.steps,
+                };
+                let mut decision =
+                    Decision::new(policy, moment, obs.as_ref(), &mut memory, &mut scratch);
                 let action = LaneAction::from_decision(&mut decision);
-                let Transition { obs: seen, reward, terminated, truncated } = group.step(action);
+                let Transition {
+                    obs: seen,
+                    reward,
+                    terminated,
+                    truncated,
+                } = group.step(action);
                 obs = seen;
                 checksum = fold_transition(checksum, obs.as_ref(), reward, terminated, truncated);
                 let done = terminated | truncated;
                 if done.any() {
-                    group.record(done.bits() & exist, &mut local);
+                    finished.note(&group, done.bits() & exist, stats);
                     group.restart(done);
                     obs = group.observe();
                     let with_start = fold_observation(checksum, obs.as_ref());
                     checksum = R::Uint::select(done, with_start, checksum);
                 }
             }
-            stats.merge(&local);
+            finished.count(stats);
             memory.store(memory_lines, lane);
             checksum.store(checksum_line, lane);
             group.store(Cells { rows, book }, lane);
@@ -206,7 +286,11 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
                 continue;
             }
             let mut group = self.load(at, rows, book, lane);
-            group.state = LaneStruct::select(chosen, group.draw_start(group.episode), group.state);
+            group.state = LaneStruct::select(
+                chosen,
+                draw_start(group.env, &group.params, &group.stream, group.episode),
+                group.state,
+            );
             group.steps = R::Uint::select(chosen, R::Uint::splat(0), group.steps);
             group.episode_return = R::select(chosen, R::splat(0.0), group.episode_return);
             group.store(Cells { rows, book }, lane);
@@ -214,13 +298,26 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     #[inline]
-    fn step(&self, at: At<'_>, cells: Cells<'_, Line>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>, stats: &mut EpisodeStats) {
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Line>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: StepOut<'_>,
+        stats: &mut EpisodeStats,
+    ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
         for (lane, envs) in at.groups::<R>() {
             let mut group = self.load(at, rows, book, lane);
             let ended = group.steps.ge(R::Uint::splat(ENDED));
-            let Transition { mut obs, mut reward, mut terminated, mut truncated } = group.step(LaneAction::gather(actions, lane, envs));
+            let Transition {
+                mut obs,
+                mut reward,
+                mut terminated,
+                mut truncated,
+            } = group.step(LaneAction::gather(actions, lane, envs));
             if mode == Autoreset::NextStep && ended.any() {
                 group.restart(ended);
                 obs = LaneArray::select(ended, group.observe(), obs);
@@ -268,7 +365,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         !matches!(policy, Policy::Tile(_))
     }
 
-    fn advance(&self, at: At<'_>, cells: Cells<'_, Line>, run: &mut [Line], stretch: Stretch<'_>, stats: &mut EpisodeStats) {
+    fn advance(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Line>,
+        run: &mut [Line],
+        stretch: Stretch<'_>,
+        stats: &mut EpisodeStats,
+    ) {
         let span = (stretch.tick, stretch.steps);
         match stretch.policy {
             Policy::Random(policy) => self.advance_with(at, cells, run, policy, span, stats),
@@ -313,7 +417,11 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize) -> Result<()> {
     (0..if params.vary() { num_envs } else { 1 }).try_for_each(|i| {
         env.check_params(&params.of_env(i)).map_err(|allowed| {
-            Error::out_of_range(format!("a parameter of {}", env.spec().name), "inconsistent with another", allowed)
+            Error::out_of_range(
+                format!("a parameter of {}", env.spec().name),
+                "inconsistent with another",
+                allowed,
+            )
         })
     })
 }
@@ -321,10 +429,18 @@ pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize
 /// Checks a state that a user gives.
 pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
     let names = spec.state_names;
-    check_len(&format!("the state ({})", names.join(", ")), values.len(), names.len())?;
+    check_len(
+        &format!("the state ({})", names.join(", ")),
+        values.len(),
+        names.len(),
+    )?;
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
+        Some(at) => Err(Error::out_of_range(
+            format!("{} of the state", names[at]),
+            values[at],
+            "a finite number",
+        )),
     }
 }
 

@@ -13,8 +13,8 @@ mod params;
 mod row_wise;
 mod solo_kernel;
 
-pub(crate) use config::{Configured, configure};
 pub use config::{BatchConfig, LaneWidth, build, build_solo};
+pub(crate) use config::{Configured, configure};
 pub(crate) use lane_kernel::check_state;
 pub(crate) use row_wise::TileScratch;
 
@@ -68,7 +68,11 @@ impl<'a> Actions<'a> {
     /// Checks that these are actions of `spec` for `num_envs` environments.
     pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
         if self.kind() != spec.action.kind() {
-            return Err(Error::ActionKind { env: spec.name.to_owned(), expected: spec.action.kind(), actual: self.kind() });
+            return Err(Error::ActionKind {
+                env: spec.name.to_owned(),
+                expected: spec.action.kind(),
+                actual: self.kind(),
+            });
         }
         let components = spec.action.components();
         check_len("the action array", self.len(), num_envs * components)?;
@@ -77,15 +81,29 @@ impl<'a> Actions<'a> {
                 // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
                 let bad = |index: i32| index as u32 >= *n;
                 if indices.iter().fold(false, |any, &index| any | bad(index)) {
-                    let at = indices.iter().position(|&index| bad(index)).expect("one is bad");
+                    let at = indices
+                        .iter()
+                        .position(|&index| bad(index))
+                        .expect("one is bad");
                     let what = format!("the action of environment {at}");
-                    return Err(Error::out_of_range(what, indices[at], format!("a whole number from 0 to {}", n - 1)));
+                    return Err(Error::out_of_range(
+                        what,
+                        indices[at],
+                        format!("a whole number from 0 to {}", n - 1),
+                    ));
                 }
             }
             (Self::Continuous(values), _) => {
                 if values.iter().fold(false, |any, value| any | value.is_nan()) {
-                    let at = values.iter().position(|value| value.is_nan()).expect("one is NaN");
-                    let what = format!("component {} of the action of environment {}", at % components, at / components);
+                    let at = values
+                        .iter()
+                        .position(|value| value.is_nan())
+                        .expect("one is NaN");
+                    let what = format!(
+                        "component {} of the action of environment {}",
+                        at % components,
+                        at / components
+                    );
                     return Err(Error::out_of_range(what, "NaN", "a number"));
                 }
             }
@@ -224,5 +242,13 @@ pub trait Batch: Send {
 }
 
 pub(crate) fn check_len(what: &str, actual: usize, expected: usize) -> Result<()> {
-    if actual == expected { Ok(()) } else { Err(Error::Length { what: what.to_owned(), actual, expected }) }
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(Error::Length {
+            what: what.to_owned(),
+            actual,
+            expected,
+        })
+    }
 }

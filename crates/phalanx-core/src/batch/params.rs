@@ -19,14 +19,31 @@ pub(super) struct Params {
 
 impl Params {
     pub(super) fn defaults<R: Lanes, P: LaneParams<R>>(env: &'static str) -> Self {
-        Self { env, info: P::INFO, shared: P::INFO.iter().map(|p| p.default).collect(), per_env: None }
+        Self {
+            env,
+            info: P::INFO,
+            shared: P::INFO.iter().map(|p| p.default).collect(),
+            per_env: None,
+        }
     }
 
     /// Applies `name = text`, a number or a range `low..high` from which each environment draws.
-    pub(super) fn set_text(&mut self, name: &str, text: &str, num_envs: usize, seed: u64) -> Result<()> {
+    pub(super) fn set_text(
+        &mut self,
+        name: &str,
+        text: &str,
+        num_envs: usize,
+        seed: u64,
+    ) -> Result<()> {
         let field = self.field(name)?;
         let number = |text: &str| {
-            let malformed = || Error::out_of_range(self.what(name), format!("'{text}'"), "a number, or a range such as 0.4..0.6");
+            let malformed = || {
+                Error::out_of_range(
+                    self.what(name),
+                    format!("'{text}'"),
+                    "a number, or a range such as 0.4..0.6",
+                )
+            };
             text.trim().parse::<f64>().map_err(|_| malformed())
         };
         let Some((low, high)) = text.split_once("..") else {
@@ -34,13 +51,18 @@ impl Params {
         };
         let (low, high) = (number(low)?, number(high)?);
         if low > high {
-            return Err(Error::out_of_range(self.what(name), format!("'{text}'"), "a range whose lower end comes first"));
+            return Err(Error::out_of_range(
+                self.what(name),
+                format!("'{text}'"),
+                "a range whose lower end comes first",
+            ));
         }
         self.check(field, low)?;
         self.check(field, high)?;
         let values: Vec<f64> = (0..num_envs as u32)
             .map(|env| {
-                let mut draws = Stream::<f64>::of_seed(seed, env).draws(Purpose::Params, 0, field as u32);
+                let mut draws =
+                    Stream::<f64>::of_seed(seed, env).draws(Purpose::Params, 0, field as u32);
                 draws.uniform(low, high)
             })
             .collect();
@@ -59,7 +81,9 @@ impl Params {
     fn value(&self, field: usize, env: usize) -> f64 {
         match &self.per_env {
             None => self.shared[field],
-            Some(lines) => f64::from(f32::from_bits(lines[env / BLOCK * self.info.len() + field].0[env % BLOCK])),
+            Some(lines) => f64::from(f32::from_bits(
+                lines[env / BLOCK * self.info.len() + field].0[env % BLOCK],
+            )),
         }
     }
 
@@ -91,18 +115,29 @@ impl Params {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.per_env.as_ref().map_or(0, |lines| size_of_val(lines.as_slice()))
+        self.per_env
+            .as_ref()
+            .map_or(0, |lines| size_of_val(lines.as_slice()))
     }
 
     fn set(&mut self, field: usize, values: &[f64], num_envs: usize) -> Result<()> {
-        values.iter().try_for_each(|value| self.check(field, *value))?;
+        values
+            .iter()
+            .try_for_each(|value| self.check(field, *value))?;
         match values {
             [value] if self.per_env.is_none() => self.shared[field] = *value,
             [value] => self.fill(field, num_envs, |_| *value),
             _ if values.len() == num_envs => self.fill(field, num_envs, |env| values[env]),
             _ => {
-                let what = format!("{} (one value, or one for each environment)", self.what(self.info[field].name));
-                return Err(Error::Length { what, actual: values.len(), expected: num_envs });
+                let what = format!(
+                    "{} (one value, or one for each environment)",
+                    self.what(self.info[field].name)
+                );
+                return Err(Error::Length {
+                    what,
+                    actual: values.len(),
+                    expected: num_envs,
+                });
             }
         }
         Ok(())
@@ -112,17 +147,38 @@ impl Params {
     fn fill(&mut self, field: usize, num_envs: usize, value: impl Fn(usize) -> f64) {
         let (fields, shared) = (self.info.len(), &self.shared);
         let lines = self.per_env.get_or_insert_with(|| {
-            let one_block = shared.iter().map(|value| Line([(*value as f32).to_bits(); BLOCK]));
-            one_block.cycle().take(fields * num_envs.div_ceil(BLOCK)).collect()
+            let one_block = shared
+                .iter()
+                .map(|value| Line([(*value as f32).to_bits(); BLOCK]));
+            one_block
+                .cycle()
+                .take(fields * num_envs.div_ceil(BLOCK))
+                .collect()
         });
-        for (block, line) in lines.chunks_exact_mut(fields).map(|block| &mut block[field]).enumerate() {
-            *line = Line(std::array::from_fn(|lane| (value((block * BLOCK + lane).min(num_envs - 1)) as f32).to_bits()));
+        for (block, line) in lines
+            .chunks_exact_mut(fields)
+            .map(|block| &mut block[field])
+            .enumerate()
+        {
+            *line = Line(std::array::from_fn(|lane| {
+                (value((block * BLOCK + lane).min(num_envs - 1)) as f32).to_bits()
+            }));
         }
     }
 
     fn field(&self, name: &str) -> Result<usize> {
-        let unknown = || Error::unknown("parameter", name, Some(self.env), self.info.iter().map(|p| p.name));
-        self.info.iter().position(|p| p.name == name).ok_or_else(unknown)
+        let unknown = || {
+            Error::unknown(
+                "parameter",
+                name,
+                Some(self.env),
+                self.info.iter().map(|p| p.name),
+            )
+        };
+        self.info
+            .iter()
+            .position(|p| p.name == name)
+            .ok_or_else(unknown)
     }
 
     fn check(&self, field: usize, value: f64) -> Result<()> {
@@ -130,7 +186,11 @@ impl Params {
         if (min..=max).contains(&value) {
             return Ok(());
         }
-        Err(Error::out_of_range(self.what(name), value, format!("from {min} to {max}")))
+        Err(Error::out_of_range(
+            self.what(name),
+            value,
+            format!("from {min} to {max}"),
+        ))
     }
 
     fn what(&self, name: &str) -> String {

@@ -10,6 +10,8 @@
 //! CPU without the instruction it is emulated, slowly), and the elementary functions of [`crate::math`]
 //! are one generic source built from these operations only.
 
+#[cfg(test)]
+mod identity;
 mod scalar;
 mod wide;
 
@@ -67,19 +69,18 @@ pub trait LaneValue: Copy + Debug + Send + Sync + 'static {
     fn lane_f64(self, lane: usize) -> f64;
 }
 
-/// Unsigned 32-bit integers in lanes; arithmetic wraps.
+/// Unsigned 32-bit integers in lanes; arithmetic wraps, in every build profile.
 pub trait Uint:
-    LaneValue
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + BitAnd<Output = Self>
-    + BitOr<Output = Self>
-    + BitXor<Output = Self>
+    LaneValue + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
 {
     /// The same integer in every lane.
     fn splat(value: u32) -> Self;
     /// 0, 1, 2, ... over the lanes.
     fn iota() -> Self;
+    /// The sum modulo 2^32.
+    fn wrapping_add(self, rhs: Self) -> Self;
+    /// The difference modulo 2^32.
+    fn wrapping_sub(self, rhs: Self) -> Self;
     /// The low half of the product.
     fn mul_low(self, rhs: Self) -> Self;
     /// The low and the high half of the product.

@@ -64,6 +64,14 @@ impl Uint for u32 {
         0
     }
     #[inline(always)]
+    fn wrapping_add(self, rhs: Self) -> Self {
+        self.wrapping_add(rhs)
+    }
+    #[inline(always)]
+    fn wrapping_sub(self, rhs: Self) -> Self {
+        self.wrapping_sub(rhs)
+    }
+    #[inline(always)]
     fn mul_low(self, rhs: Self) -> Self {
         self.wrapping_mul(rhs)
     }

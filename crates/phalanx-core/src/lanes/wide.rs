@@ -83,7 +83,9 @@ macro_rules! wide_lanes {
             }
             #[inline(always)]
             fn from_lanes(mut element: impl FnMut(usize) -> f64) -> Self {
-                cast(std::array::from_fn::<f32, $lanes, _>(|lane| element(lane) as f32))
+                cast(std::array::from_fn::<f32, $lanes, _>(|lane| {
+                    element(lane) as f32
+                }))
             }
             #[inline(always)]
             fn lane_f64(self, lane: usize) -> f64 {
@@ -104,7 +106,9 @@ macro_rules! wide_lanes {
             }
             #[inline(always)]
             fn from_lanes(mut element: impl FnMut(usize) -> f64) -> Self {
-                cast(std::array::from_fn::<u32, $lanes, _>(|lane| element(lane) as u32))
+                cast(std::array::from_fn::<u32, $lanes, _>(|lane| {
+                    element(lane) as u32
+                }))
             }
             #[inline(always)]
             fn lane_f64(self, lane: usize) -> f64 {
@@ -120,6 +124,14 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn iota() -> Self {
                 cast(std::array::from_fn::<u32, $lanes, _>(|i| i as u32))
+            }
+            #[inline(always)]
+            fn wrapping_add(self, rhs: Self) -> Self {
+                self + rhs
+            }
+            #[inline(always)]
+            fn wrapping_sub(self, rhs: Self) -> Self {
+                self - rhs
             }
             #[inline(always)]
             fn mul_low(self, rhs: Self) -> Self {
@@ -185,7 +197,12 @@ macro_rules! wide_lanes {
             }
             #[inline(always)]
             fn round(self) -> Self {
-                self.round_ties_even()
+                if cfg!(any(target_feature = "sse4.1", not(target_arch = "x86_64"))) {
+                    self.round_ties_even()
+                } else {
+                    // `wide` loses the sign of zero here; the scalar twin keeps it.
+                    $real::new(self.to_array().map(f32::round_ties_even))
+                }
             }
             #[inline(always)]
             fn sqrt(self) -> Self {

@@ -45,11 +45,22 @@ pub trait LanePolicy: Send + Sync {
     /// Empty working space.
     fn scratch<R: Real>(&self) -> Self::Scratch<R>;
     /// Looks at an observation.
-    fn prepare<R: Real>(&self, moment: &Moment<'_, R>, obs: &[R], memory: &mut Self::Memory<R>, scratch: &mut Self::Scratch<R>);
+    fn prepare<R: Real>(
+        &self,
+        moment: &Moment<'_, R>,
+        obs: &[R],
+        memory: &mut Self::Memory<R>,
+        scratch: &mut Self::Scratch<R>,
+    );
     /// The index of a discrete action.
     fn index<R: Real>(&self, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R::Uint;
     /// A component of a continuous action.
-    fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R;
+    fn component<R: Real>(
+        &self,
+        k: usize,
+        moment: &Moment<'_, R>,
+        scratch: &mut Self::Scratch<R>,
+    ) -> R;
 }
 
 /// A prepared [`LanePolicy`] at one moment, ready to be asked for the action.
@@ -63,9 +74,19 @@ pub struct Decision<'a, P: LanePolicy, R: Real> {
 impl<'a, P: LanePolicy, R: Real> Decision<'a, P, R> {
     /// Lets the policy look at an observation.
     #[inline(always)]
-    pub fn new(policy: &'a P, moment: Moment<'a, R>, obs: &[R], memory: &mut P::Memory<R>, scratch: &'a mut P::Scratch<R>) -> Self {
+    pub fn new(
+        policy: &'a P,
+        moment: Moment<'a, R>,
+        obs: &[R],
+        memory: &mut P::Memory<R>,
+        scratch: &'a mut P::Scratch<R>,
+    ) -> Self {
         policy.prepare(&moment, obs, memory, scratch);
-        Self { policy, moment, scratch }
+        Self {
+            policy,
+            moment,
+            scratch,
+        }
     }
 
     /// The index of a discrete action.
@@ -133,13 +154,19 @@ impl Policy {
         if *space == spec.action {
             return Ok(());
         }
-        Err(Error::out_of_range("the policy's action space", space, format!("that of {}, {}", spec.name, spec.action)))
+        Err(Error::out_of_range(
+            "the policy's action space",
+            space,
+            format!("that of {}, {}", spec.name, spec.action),
+        ))
     }
 
     /// Words of memory for each environment.
     pub(crate) fn memory_words(&self) -> usize {
         match self {
-            Self::Controller(_) => <<Controller as LanePolicy>::Memory<f32> as LaneStruct<f32>>::NAMES.len(),
+            Self::Controller(_) => {
+                <<Controller as LanePolicy>::Memory<f32> as LaneStruct<f32>>::NAMES.len()
+            }
             Self::Random(_) | Self::Tile(_) => 0,
         }
     }

@@ -20,19 +20,30 @@ impl<R: Real> Stream<R> {
     /// Consecutive environments from `first_env` on, all under one seed.
     pub fn of_seed(seed: u64, first_env: u32) -> Self {
         let key = key_of_seed(seed).map(R::Uint::splat);
-        Self::new(key, R::Uint::splat(first_env) + R::Uint::iota())
+        Self::new(key, R::Uint::splat(first_env).wrapping_add(R::Uint::iota()))
     }
 
     /// The draws of one place: a purpose, an episode and a step.
     #[inline(always)]
     pub fn draws(&self, purpose: Purpose, episode: R::Uint, step: R::Uint) -> Draws<R> {
-        Draws { stream: *self, purpose, episode, step, buffer: [R::Uint::splat(0); 4], used: 0 }
+        Draws {
+            stream: *self,
+            purpose,
+            episode,
+            step,
+            buffer: [R::Uint::splat(0); 4],
+            used: 0,
+        }
     }
 
     /// The `place`-th part of the endless sequence that a policy draws from.
     #[inline(always)]
     pub fn policy_draws(&self, place: u64) -> Draws<R> {
-        self.draws(Purpose::Policy, R::Uint::splat((place >> 32) as u32), R::Uint::splat(place as u32))
+        self.draws(
+            Purpose::Policy,
+            R::Uint::splat((place >> 32) as u32),
+            R::Uint::splat(place as u32),
+        )
     }
 
     /// A word that replaces a policy's rejected one; `attempt` counts from 1.
@@ -65,9 +76,17 @@ impl<R: Real> Draws<R> {
     /// The counter of a block of four words.
     #[inline(always)]
     fn counter(&self, block: u32, attempt: u32) -> [R::Uint; 4] {
-        debug_assert!(block < 1 << 16 && attempt < 1 << 8, "the counter's fields must not run over");
+        debug_assert!(
+            block < 1 << 16 && attempt < 1 << 8,
+            "the counter's fields must not run over"
+        );
         let place = (self.purpose as u32) << 24 | attempt << 16 | block;
-        [R::Uint::splat(place), self.step, self.episode, self.stream.env]
+        [
+            R::Uint::splat(place),
+            self.step,
+            self.episode,
+            self.stream.env,
+        ]
     }
 
     #[inline(always)]
@@ -102,7 +121,7 @@ impl<R: Real> Draws<R> {
     /// Uniform in (0, 1]: safe to take the logarithm of.
     #[inline(always)]
     pub fn unit_above_zero(&mut self) -> R {
-        R::from_uint(self.word().shr(8) + R::Uint::splat(1)) * R::splat(UNIT_STEP)
+        R::from_uint(self.word().shr(8).wrapping_add(R::Uint::splat(1))) * R::splat(UNIT_STEP)
     }
 
     /// Uniform between `low` and `high`.
@@ -135,7 +154,9 @@ impl<R: Real> Draws<R> {
     pub fn below(&mut self, n: u32) -> R::Uint {
         let word = self.word();
         let place = self.used - 1;
-        below(n, word, |attempt| self.block(place / 4, attempt)[place as usize % 4])
+        below(n, word, |attempt| {
+            self.block(place / 4, attempt)[place as usize % 4]
+        })
     }
 }
 
@@ -182,14 +203,36 @@ mod tests {
     #[test]
     fn no_two_places_share_a_counter() {
         let mut seen = HashSet::new();
-        let edges = [0, 1, 2, 255, 256, 65_535, 65_536, 1 << 24, u32::MAX - 1, u32::MAX];
-        for purpose in [Purpose::Reset, Purpose::Step, Purpose::Policy, Purpose::Params] {
+        let edges = [
+            0,
+            1,
+            2,
+            255,
+            256,
+            65_535,
+            65_536,
+            1 << 24,
+            u32::MAX - 1,
+            u32::MAX,
+        ];
+        for purpose in [
+            Purpose::Reset,
+            Purpose::Step,
+            Purpose::Policy,
+            Purpose::Params,
+        ] {
             for env in edges {
                 for episode in edges {
                     for step in edges {
-                        for (block, attempt) in [(0, 0), (1, 0), (65_535, 0), (0, 1), (0, 255), (65_535, 255)] {
-                            let counter = draws(0, env, purpose, episode, step).counter(block, attempt);
-                            assert!(seen.insert(counter), "{purpose:?} {env} {episode} {step} {block} {attempt}");
+                        for (block, attempt) in
+                            [(0, 0), (1, 0), (65_535, 0), (0, 1), (0, 255), (65_535, 255)]
+                        {
+                            let counter =
+                                draws(0, env, purpose, episode, step).counter(block, attempt);
+                            assert!(
+                                seen.insert(counter),
+                                "{purpose:?} {env} {episode} {step} {block} {attempt}"
+                            );
                         }
                     }
                 }
@@ -201,8 +244,10 @@ mod tests {
     fn seeds_have_different_keys_and_neighbours_share_no_draws() {
         let keys: HashSet<_> = (0..10_000).map(key_of_seed).collect();
         assert_eq!(keys.len(), 10_000);
-        let first_words: HashSet<_> =
-            (0..100).flat_map(|seed| (0..100).map(move |env| (seed, env))).map(|(s, e)| draws(s, e, Purpose::Reset, 0, 0).words()).collect();
+        let first_words: HashSet<_> = (0..100)
+            .flat_map(|seed| (0..100).map(move |env| (seed, env)))
+            .map(|(s, e)| draws(s, e, Purpose::Reset, 0, 0).words())
+            .collect();
         assert_eq!(first_words.len(), 10_000);
     }
 
@@ -213,7 +258,10 @@ mod tests {
     }
 
     fn chi_square(counts: &[u64], expected: f64) -> f64 {
-        counts.iter().map(|&c| (c as f64 - expected).powi(2) / expected).sum()
+        counts
+            .iter()
+            .map(|&c| (c as f64 - expected).powi(2) / expected)
+            .sum()
     }
 
     /// Uniformity and serial correlation along each of the four directions a run moves in.
@@ -229,13 +277,21 @@ mod tests {
         for (name, place) in directions {
             let values: Vec<f64> = (0..N).map(|i| f64::from(place(i).unit())).collect();
             let mut counts = [0_u64; 256];
-            values.iter().for_each(|v| counts[(v * 256.0) as usize] += 1);
+            values
+                .iter()
+                .for_each(|v| counts[(v * 256.0) as usize] += 1);
             let statistic = chi_square(&counts, f64::from(N) / 256.0);
-            assert!(statistic < chi_square_limit(255.0), "{name}: chi-square {statistic}");
+            assert!(
+                statistic < chi_square_limit(255.0),
+                "{name}: chi-square {statistic}"
+            );
             // Under independence the lag-1 correlation is normal with standard deviation 1/sqrt(N).
             let centred: Vec<f64> = values.iter().map(|v| (v - 0.5) * 12_f64.sqrt()).collect();
             let correlation = centred.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / f64::from(N);
-            assert!(correlation.abs() < 5.0 / f64::from(N).sqrt(), "{name}: serial correlation {correlation}");
+            assert!(
+                correlation.abs() < 5.0 / f64::from(N).sqrt(),
+                "{name}: serial correlation {correlation}"
+            );
         }
     }
 
@@ -247,11 +303,19 @@ mod tests {
             let mut d = draws(7, i, Purpose::Step, 0, 0);
             let (normal, exponential) = (f64::from(d.normal()), f64::from(d.exponential()));
             let uniform = f64::from(d.uniform(-2.0, 6.0));
-            assert!((-2.0..=6.0).contains(&uniform) && exponential >= 0.0 && exponential.is_finite());
+            assert!(
+                (-2.0..=6.0).contains(&uniform) && exponential >= 0.0 && exponential.is_finite()
+            );
             let coin = f64::from(u32::from(d.bernoulli(0.3)));
-            for (sum, value) in
-                sums.iter_mut().zip([normal, normal * normal, normal.powi(4), exponential, exponential * exponential, uniform, coin])
-            {
+            for (sum, value) in sums.iter_mut().zip([
+                normal,
+                normal * normal,
+                normal.powi(4),
+                exponential,
+                exponential * exponential,
+                uniform,
+                coin,
+            ]) {
                 *sum += value;
             }
         }
@@ -267,7 +331,11 @@ mod tests {
         ];
         for (sum, (mean, sd)) in sums.iter().zip(expected) {
             let z = (sum / f64::from(N) - mean) / (sd / f64::from(N).sqrt());
-            assert!(z.abs() < 5.0, "mean {} instead of {mean}, z = {z}", sum / f64::from(N));
+            assert!(
+                z.abs() < 5.0,
+                "mean {} instead of {mean}, z = {z}",
+                sum / f64::from(N)
+            );
         }
     }
 
@@ -280,14 +348,19 @@ mod tests {
                 counts[draws(3, i as u32, Purpose::Step, 0, 0).below(n) as usize] += 1;
             }
             let statistic = chi_square(&counts, total as f64 / f64::from(n));
-            assert!(statistic <= chi_square_limit(f64::from(n).max(2.0) - 1.0), "n = {n}: {statistic}");
+            assert!(
+                statistic <= chi_square_limit(f64::from(n).max(2.0) - 1.0),
+                "n = {n}: {statistic}"
+            );
         }
         // Of 2^32 words, 2^32 mod 3 = 1 is surplus: word 0. It must be redrawn, word 1 must not.
         assert_eq!(below(3, 0_u32, |attempt| u32::MAX - attempt), 2);
         assert_eq!(below(3, 1_u32, |_| unreachable!()), 0);
         // With n = 2^31 + 1 almost half of all words are surplus: rejection is the rule, bias would show.
         let n = (1 << 31) + 1;
-        let upper = (0..100_000).filter(|&i| draws(3, i, Purpose::Step, 0, 0).below(n) >= n / 2).count();
+        let upper = (0..100_000)
+            .filter(|&i| draws(3, i, Purpose::Step, 0, 0).below(n) >= n / 2)
+            .count();
         assert!((upper as f64 - 50_000.0).abs() < 5.0 * 158.2, "{upper}");
     }
 
@@ -296,15 +369,31 @@ mod tests {
             let wide = Stream::<R>::of_seed(9, first);
             let mut wide = wide.draws(Purpose::Step, R::Uint::iota(), R::Uint::splat(17));
             let got: Vec<Vec<f64>> = {
-                let values = [wide.unit(), wide.normal(), wide.exponential(), wide.uniform(R::splat(-3.0), R::splat(1.0))];
+                let values = [
+                    wide.unit(),
+                    wide.normal(),
+                    wide.exponential(),
+                    wide.uniform(R::splat(-3.0), R::splat(1.0)),
+                ];
                 let integers = [wide.below(3), wide.below((1 << 31) + 1), wide.words()[3]];
                 (0..R::LANES)
-                    .map(|l| values.iter().map(|v| v.lane_f64(l)).chain(integers.iter().map(|v| v.lane_f64(l))).collect())
+                    .map(|l| {
+                        values
+                            .iter()
+                            .map(|v| v.lane_f64(l))
+                            .chain(integers.iter().map(|v| v.lane_f64(l)))
+                            .collect()
+                    })
                     .collect()
             };
             for (lane, got) in got.iter().enumerate() {
                 let mut d = draws(9, first + lane as u32, Purpose::Step, lane as u32, 17);
-                let mut expected = vec![f64::from(d.unit()), f64::from(d.normal()), f64::from(d.exponential()), f64::from(d.uniform(-3.0, 1.0))];
+                let mut expected = vec![
+                    f64::from(d.unit()),
+                    f64::from(d.normal()),
+                    f64::from(d.exponential()),
+                    f64::from(d.uniform(-3.0, 1.0)),
+                ];
                 expected.extend([d.below(3), d.below((1 << 31) + 1), d.words()[3]].map(f64::from));
                 assert_eq!(got, &expected, "lane {lane} of {}", R::LANES);
             }

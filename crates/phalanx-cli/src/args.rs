@@ -1,0 +1,236 @@
+//! What the user types.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use phalanx_core::batch::LaneWidth;
+use phalanx_core::policy::POLICIES;
+use phalanx_core::probe::Precision;
+
+use crate::failure::Failure;
+
+/// Steps a million reinforcement-learning environments in lockstep.
+#[derive(Debug, Parser)]
+#[command(name = "phalanx", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the environments with their spaces and limits
+    Envs(EnvsArgs),
+    /// Step many environments under a policy and report speed, returns and a checksum
+    #[command(after_help = policies_help())]
+    Rollout(RolloutArgs),
+    /// Print every step of one environment, to compare it with another implementation
+    Trace(TraceArgs),
+    /// Show what Phalanx does, in under a minute
+    Demo(DemoArgs),
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvsArgs {
+    /// Show the parameters and options of this environment
+    pub(crate) name: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
+    /// Environment, by name or alias (see `phalanx envs`)
+    #[arg(long, value_name = "E")]
+    pub(crate) env: String,
+    /// Number of environments
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = count)]
+    pub(crate) num_envs: usize,
+    /// Steps in each environment
+    #[arg(long, value_name = "T", default_value = "1000", value_parser = count)]
+    pub(crate) steps: usize,
+    /// Policy (see the list below)
+    #[arg(long, value_name = "P", default_value = "random")]
+    pub(crate) policy: String,
+    /// Argument of the policy, such as kp=2; may be given several times
+    #[arg(long = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    pub(crate) policy_args: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) params: ParamArgs,
+    /// Steps a tile of environments makes before the next tile is touched; never changes results
+    /// [default: 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
+    #[arg(long, value_name = "K", value_parser = count)]
+    pub(crate) scan_chunk_size: Option<usize>,
+    /// Threads that share the work [default: all cores]
+    #[arg(long, value_name = "J", value_parser = count)]
+    pub(crate) threads: Option<usize>,
+    /// Environments side by side in one instruction
+    #[arg(long, value_name = "L", default_value = "auto")]
+    pub(crate) lanes: Lanes,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Go on from a state that --save-state wrote (same environment, size, policy and parameters)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) load_state: Option<PathBuf>,
+    /// Write the state at the end, from which another run can go on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// Environment, by name or alias (see `phalanx envs`)
+    #[arg(long, value_name = "E")]
+    pub(crate) env: String,
+    /// Exact start state, one value for each field [default: drawn from the seed]
+    #[arg(long, value_name = "V1,V2,...", allow_hyphen_values = true)]
+    pub(crate) state: Option<String>,
+    #[command(flatten)]
+    pub(crate) params: ParamArgs,
+    /// Actions: a CSV file with a row for each step (`-` for standard input), or random:T for T random
+    /// actions
+    #[arg(long, value_name = "FILE|random:T", default_value = "random:1000")]
+    pub(crate) actions: String,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Output format
+    #[arg(long, value_name = "F", default_value = "csv")]
+    pub(crate) format: Format,
+    /// Arithmetic: f32 as in batches, f64 for parity with a reference implementation
+    #[arg(long, value_name = "P", default_value = "f32")]
+    pub(crate) precision: PrecisionArg,
+    /// Go on with a new episode when one ends
+    #[arg(long)]
+    pub(crate) autoreset: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ParamArgs {
+    /// Parameter or option of the environment: k=v, or k=low..high for a value drawn per environment;
+    /// max_steps=N sets the step limit; may be given several times
+    #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Lanes {
+    #[value(name = "1")]
+    One,
+    #[value(name = "8")]
+    Eight,
+    #[value(name = "16")]
+    Sixteen,
+    Auto,
+}
+
+impl From<Lanes> for LaneWidth {
+    fn from(lanes: Lanes) -> Self {
+        match lanes {
+            Lanes::One => Self::One,
+            Lanes::Eight => Self::Eight,
+            Lanes::Sixteen => Self::Sixteen,
+            Lanes::Auto => Self::Auto,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    Csv,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PrecisionArg {
+    F32,
+    F64,
+}
+
+impl From<PrecisionArg> for Precision {
+    fn from(precision: PrecisionArg) -> Self {
+        match precision {
+            PrecisionArg::F32 => Self::F32,
+            PrecisionArg::F64 => Self::F64,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+fn policies_help() -> String {
+    let lines = POLICIES.map(|(name, arguments, what)| {
+        let arguments = if arguments.is_empty() { String::new() } else { format!("\n             {arguments}") };
+        format!("  {name:<10} {what}{arguments}")
+    });
+    format!("Policies and their arguments (--policy-arg):\n{}", lines.join("\n"))
+}
+
+/// A whole number of at least 1; `_` between digits and a suffix k, M or G are understood.
+fn count(text: &str) -> Result<usize, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number = digits.replace('_', "").parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
+    number.filter(|number| *number > 0).ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("key=value is needed".to_owned()),
+    }
+}
+
+/// Parses the command line; what clap has to say about a mistake becomes one sentence.
+pub(crate) fn parse() -> Result<Cli, Failure> {
+    use clap::error::ErrorKind;
+    Cli::try_parse().map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Failure::input("a command is needed: envs, rollout, trace, demo or completions (see 'phalanx --help')")
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let said = rendered.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+            let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
+            Failure::input(sentence.join(" ").trim_start_matches("error: ").to_owned())
+        }
+    })
+}

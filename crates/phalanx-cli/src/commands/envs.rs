@@ -1,0 +1,86 @@
+//! `phalanx envs`.
+
+use std::fmt::Write;
+
+use phalanx_core::space::EnvSpec;
+use phalanx_envs::registry::{self, Entry};
+use serde::Serialize;
+
+use crate::args::EnvsArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+/// A spec with the names it can be found under.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    spec: EnvSpec,
+    aliases: &'static [&'static str],
+}
+
+impl From<&Entry> for Listed {
+    fn from(entry: &Entry) -> Self {
+        Self { spec: entry.spec(), aliases: entry.aliases }
+    }
+}
+
+pub(crate) fn run(args: &EnvsArgs) -> Result<(), Failure> {
+    match &args.name {
+        Some(name) => {
+            let listed = Listed::from(registry::find(name)?);
+            if args.json { print_json(&listed) } else { print(&details(&listed)) }
+        }
+        None => {
+            let all: Vec<_> = registry::ENTRIES.iter().map(Listed::from).collect();
+            if args.json { print_json(&all) } else { print(&list(&all)) }
+        }
+    }
+}
+
+fn list(all: &[Listed]) -> String {
+    let mut text = String::new();
+    for listed in all {
+        text += &summary(listed);
+        text.push('\n');
+    }
+    text + "'phalanx envs NAME' shows the parameters of one.\n"
+}
+
+fn summary(Listed { spec, aliases }: &Listed) -> String {
+    let also = if aliases.is_empty() { String::new() } else { format!("  (also {})", aliases.join(", ")) };
+    let solved = spec.reward_threshold.map(|t| format!(", solved from a return of {t}")).unwrap_or_default();
+    format!(
+        "{}{also}\n  {}\n  observation  {}: {}\n  action       {}\n  limit        {} steps{solved}\n",
+        spec.name,
+        spec.description,
+        spec.observation,
+        spec.observation.names.join(", "),
+        spec.action,
+        spec.max_steps,
+    )
+}
+
+fn details(listed: &Listed) -> String {
+    let spec = &listed.spec;
+    let mut text = summary(listed);
+    text += &format!("  state        {}\n", spec.state_names.join(", "));
+    text += "\nParameters (--param NAME=VALUE, or NAME=LOW..HIGH for a value per environment):\n";
+    for p in &spec.params {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<24} {:>10}  from {} to {}: {}", p.name, trimmed(p.default), p.min, p.max, p.description);
+    }
+    let _ = writeln!(text, "  {:<24} {:>10}  steps after which an episode is truncated", "max_steps", spec.max_steps);
+    if !spec.options.is_empty() {
+        text += "\nOptions (--param NAME=VALUE):\n";
+    }
+    for o in &spec.options {
+        let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, o.choices.join(" or "), o.description);
+    }
+    text
+}
+
+/// At most six digits after the point, none superfluous.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,25 @@
+//! One module for each command.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod envs;
+pub(crate) mod rollout;
+pub(crate) mod trace;
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Prints one JSON document on standard output.
+pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).expect("documents are plain data");
+    print(&format!("{text}\n"))
+}
+
+/// Prints on standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::stdout)
+}

@@ -1,0 +1,210 @@
+//! `phalanx rollout`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
+use phalanx_core::lanes::BLOCK;
+use phalanx_core::policy::Policy;
+use phalanx_core::pool::Pool;
+use phalanx_core::rollout::Rollout;
+use phalanx_core::snapshot;
+use phalanx_core::stats::MeanStd;
+use phalanx_envs::registry::{self, Entry};
+use serde::Serialize;
+
+use crate::args::RolloutArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{files, machine, text};
+
+/// What a roll-out reports.
+#[derive(Serialize)]
+struct Report {
+    env: &'static str,
+    num_envs: usize,
+    steps: usize,
+    policy: String,
+    scan_chunk_size: usize,
+    threads: usize,
+    lanes: usize,
+    seed: u64,
+    steps_per_second: f64,
+    time_to_first_step_seconds: f64,
+    wall_seconds: f64,
+    total_steps_per_env: u64,
+    episodes: u64,
+    #[serde(rename = "return")]
+    returns: Spread,
+    length: Spread,
+    bytes_per_env: f64,
+    peak_rss_bytes: Option<u64>,
+    checksum: String,
+}
+
+#[derive(Serialize)]
+struct Spread {
+    mean: Option<f64>,
+    std: Option<f64>,
+}
+
+impl From<Option<MeanStd>> for Spread {
+    fn from(spread: Option<MeanStd>) -> Self {
+        Self { mean: spread.map(|s| s.mean), std: spread.map(|s| s.std) }
+    }
+}
+
+/// The most threads that make sense to ask for.
+const MAX_THREADS: usize = 1024;
+
+pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
+    let entry = registry::find(&args.env)?;
+    let policy_args: Vec<_> = args.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let policy = Policy::parse(&args.policy, &policy_args, &entry.spec())?;
+    let threads = args.threads.unwrap_or_else(machine::cores);
+    if threads > MAX_THREADS {
+        return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
+    }
+    if let Some(path) = &args.save_state {
+        files::check_target(path)?;
+    }
+    let mut config = BatchConfig {
+        num_envs: args.num_envs,
+        seed: args.seed,
+        autoreset: Autoreset::SameStep,
+        lanes: args.lanes.into(),
+        settings: args.params.settings.clone(),
+        ..BatchConfig::default()
+    };
+    check_memory(entry, &config, &policy)?;
+    config.pool = Arc::new(Pool::new(threads));
+
+    let mut batch = entry.batch(&config)?;
+    let mut rollout = Rollout::new(policy, batch.as_ref());
+    if let Some(path) = &args.load_state {
+        load_state(path, args, batch.as_mut(), &mut rollout)?;
+    }
+
+    let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
+    let start = Instant::now();
+    batch.advance(&mut rollout, 1)?;
+    let time_to_first_step = process_start.elapsed();
+    let mut progress = Progress::new(batch.spec().name, (args.steps * args.num_envs) as u64, args.output.quiet);
+    rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
+        progress.advance((steps * args.num_envs) as u64);
+        true
+    })?;
+    drop(progress);
+    let wall = start.elapsed();
+
+    if let Some(path) = &args.save_state {
+        save_state(path, args, batch.as_ref(), &rollout)?;
+    }
+    let stats = rollout.stats();
+    let report = Report {
+        env: batch.spec().name,
+        num_envs: args.num_envs,
+        steps: args.steps,
+        policy: args.policy.clone(),
+        scan_chunk_size: chunk,
+        threads,
+        lanes: batch.lanes(),
+        seed: args.seed,
+        steps_per_second: (args.steps as f64 * args.num_envs as f64) / wall.as_secs_f64(),
+        time_to_first_step_seconds: time_to_first_step.as_secs_f64(),
+        wall_seconds: wall.as_secs_f64(),
+        total_steps_per_env: rollout.steps(),
+        episodes: stats.episodes(),
+        returns: stats.returns().into(),
+        length: stats.lengths().into(),
+        bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
+        peak_rss_bytes: machine::peak_rss_bytes(),
+        checksum: format!("{:016x}", rollout.checksum()),
+    };
+    if args.output.json { print_json(&report) } else { print(&table(&report)) }
+}
+
+/// The rule of thumb for a chunk size that nobody has tuned.
+pub(crate) fn default_chunk(num_envs: usize) -> usize {
+    match num_envs {
+        0..10_000 => 256,
+        10_000..=1_100_000 => 128,
+        _ => 32,
+    }
+}
+
+/// Refuses what would not fit into memory, before anything is allocated.
+fn check_memory(entry: &Entry, config: &BatchConfig, policy: &Policy) -> Result<(), Failure> {
+    let Some(available) = machine::available_bytes() else { return Ok(()) };
+    // A whole block shows what an environment takes; it also checks the parameters.
+    let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
+    let per_env = sample.bytes_per_env() + Rollout::new(policy.clone(), sample.as_ref()).bytes_per_env();
+    let needed = per_env * config.num_envs as f64;
+    if needed <= available as f64 {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "--num-envs is {}, which needs {} of memory, but {} are available: at most {} environments fit",
+        config.num_envs,
+        text::bytes(needed),
+        text::bytes(available as f64),
+        text::grouped((available as f64 / per_env) as u64),
+    )))
+}
+
+/// The file's own part of a saved state: what a run that goes on must have in common with it.
+#[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+struct StateHeader {
+    seed: u64,
+    batch_bytes: usize,
+}
+
+const STATE_KIND: &str = "rollout state";
+
+fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
+    let (batch, rollout) = (batch.snapshot(), rollout.snapshot());
+    let header = StateHeader { seed: args.seed, batch_bytes: batch.len() };
+    files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))
+}
+
+fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &mut Rollout) -> Result<(), Failure> {
+    let bytes = files::read(path)?;
+    let mut load = || -> phalanx_core::Result<()> {
+        let (header, payload): (StateHeader, _) = snapshot::decode(STATE_KIND, &bytes)?;
+        let (batch_bytes, rollout_bytes) = payload.split_at(header.batch_bytes.min(payload.len()));
+        batch.restore(batch_bytes)?;
+        rollout.restore(rollout_bytes)?;
+        snapshot::check_equal("seed", &header.seed, &args.seed)
+    };
+    load().map_err(|error| Failure::File { path: path.display().to_string(), error })
+}
+
+fn table(report: &Report) -> String {
+    let spread = |spread: &Spread| match (spread.mean, spread.std) {
+        (Some(mean), Some(std)) => format!("{mean:.2} ± {std:.2}"),
+        _ => "no episode has ended yet".to_owned(),
+    };
+    let rows = [
+        ("environment", format!("{} x {}", text::grouped(report.num_envs as u64), report.env)),
+        ("policy", report.policy.clone()),
+        ("steps", format!("{} in each environment, {} at a time", text::grouped(report.steps as u64), report.scan_chunk_size)),
+        ("threads, lanes", format!("{}, {}", report.threads, report.lanes)),
+        ("speed", format!("{} steps/s", text::short(report.steps_per_second))),
+        ("first step after", format!("{:.1} ms", report.time_to_first_step_seconds * 1e3)),
+        ("episodes", text::grouped(report.episodes)),
+        ("return", spread(&report.returns)),
+        ("length", spread(&report.length)),
+        (
+            "memory",
+            format!(
+                "{:.1} bytes per environment{}",
+                report.bytes_per_env,
+                report.peak_rss_bytes.map(|peak| format!(", {} peak", text::bytes(peak as f64))).unwrap_or_default()
+            ),
+        ),
+        ("checksum", report.checksum.clone()),
+    ];
+    rows.iter().map(|(name, value)| format!("{name:<16} {value}\n")).collect()
+}

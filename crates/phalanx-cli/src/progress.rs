@@ -1,0 +1,81 @@
+//! Progress of long work: a bar on a terminal, plain lines when piped, nothing when quiet.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::text;
+
+/// How often a piped run says how far it is.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Work shorter than this shows nothing.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Progress in environment steps.
+pub(crate) struct Progress {
+    what: String,
+    total: u64,
+    done: u64,
+    start: Instant,
+    display: Display,
+}
+
+enum Display {
+    Bar(Option<ProgressBar>),
+    Lines { next: Instant },
+    Nothing,
+}
+
+impl Progress {
+    pub(crate) fn new(what: impl Into<String>, total: u64, quiet: bool) -> Self {
+        let start = Instant::now();
+        let display = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Display::Nothing,
+            (false, true) => Display::Bar(None),
+            (false, false) => Display::Lines { next: start + LINE_INTERVAL },
+        };
+        Self { what: what.into(), total, done: 0, start, display }
+    }
+
+    /// Reports that `steps` more have been made.
+    pub(crate) fn advance(&mut self, steps: u64) {
+        self.done += steps;
+        let now = Instant::now();
+        match &mut self.display {
+            Display::Nothing => {}
+            Display::Bar(bar) => {
+                if let Some(bar) = bar {
+                    bar.set_position(self.done);
+                } else if now - self.start > PATIENCE {
+                    let template = "{msg} [{wide_bar}] {percent}%  {human_rate} steps/s  ETA {eta}";
+                    let style = ProgressStyle::with_template(template).expect("the template is valid");
+                    let style = style.with_key("human_rate", |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+                        // A display that cannot be written to is not worth a panic.
+                        let _ = out.write_str(&text::short(state.per_sec()));
+                    });
+                    let new = ProgressBar::new(self.total).with_style(style).with_message(self.what.clone()).with_elapsed(now - self.start);
+                    new.set_position(self.done);
+                    *bar = Some(new);
+                }
+            }
+            Display::Lines { next } if now >= *next => {
+                *next = now + LINE_INTERVAL;
+                let elapsed = (now - self.start).as_secs_f64();
+                let rate = self.done as f64 / elapsed;
+                let left = (self.total - self.done) as f64 / rate;
+                let percent = 100.0 * self.done as f64 / self.total as f64;
+                eprintln!("{}: {percent:.0}%, {} steps/s, {left:.0} s left", self.what, text::short(rate));
+            }
+            Display::Lines { .. } => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Display::Bar(Some(bar)) = &self.display {
+            bar.finish_and_clear();
+        }
+    }
+}
