@@ -78,10 +78,20 @@ impl Workspace {
 
 /// Runs a command and turns anything but success into a sentence.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{name} ended with {status}")),
-        Err(error) => Err(format!("{name} cannot be started: {error}")),
-    }
+    let failure = match command.status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => format!("ended with {status}"),
+        Err(error) => format!("cannot be started: {error}"),
+    };
+    // The name alone: where a program is installed is of no interest, what it was told is.
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let words = std::iter::once(program)
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy);
+    Err(format!(
+        "`{}` {failure}",
+        words.collect::<Vec<_>>().join(" ")
+    ))
 }

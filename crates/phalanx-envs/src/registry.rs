@@ -41,7 +41,7 @@ macro_rules! lane {
 }
 
 /// Every environment, in the order `phalanx envs` lists them.
-pub const ENTRIES: &[Entry] = &[
+pub static ENTRIES: &[Entry] = &[
     lane!(CartPole, &["cartpole-control", "cartpole"]),
     lane!(Pendulum, &["pendulum"]),
     lane!(PendulumControl, &[]),

@@ -20,7 +20,10 @@ struct Listed {
 
 impl From<&Entry> for Listed {
     fn from(entry: &Entry) -> Self {
-        Self { spec: entry.spec(), aliases: entry.aliases }
+        Self {
+            spec: entry.spec(),
+            aliases: entry.aliases,
+        }
     }
 }
 
@@ -28,11 +31,19 @@ pub(crate) fn run(args: &EnvsArgs) -> Result<(), Failure> {
     match &args.name {
         Some(name) => {
             let listed = Listed::from(registry::find(name)?);
-            if args.json { print_json(&listed) } else { print(&details(&listed)) }
+            if args.json {
+                print_json(&listed)
+            } else {
+                print(&details(&listed))
+            }
         }
         None => {
             let all: Vec<_> = registry::ENTRIES.iter().map(Listed::from).collect();
-            if args.json { print_json(&all) } else { print(&list(&all)) }
+            if args.json {
+                print_json(&all)
+            } else {
+                print(&list(&all))
+            }
         }
     }
 }
@@ -47,8 +58,15 @@ fn list(all: &[Listed]) -> String {
 }
 
 fn summary(Listed { spec, aliases }: &Listed) -> String {
-    let also = if aliases.is_empty() { String::new() } else { format!("  (also {})", aliases.join(", ")) };
-    let solved = spec.reward_threshold.map(|t| format!(", solved from a return of {t}")).unwrap_or_default();
+    let also = if aliases.is_empty() {
+        String::new()
+    } else {
+        format!("  (also {})", aliases.join(", "))
+    };
+    let solved = spec
+        .reward_threshold
+        .map(|t| format!(", solved from a return of {t}"))
+        .unwrap_or_default();
     format!(
         "{}{also}\n  {}\n  observation  {}: {}\n  action       {}\n  limit        {} steps{solved}\n",
         spec.name,
@@ -67,14 +85,33 @@ fn details(listed: &Listed) -> String {
     text += "\nParameters (--param NAME=VALUE, or NAME=LOW..HIGH for a value per environment):\n";
     for p in &spec.params {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {:<24} {:>10}  from {} to {}: {}", p.name, trimmed(p.default), p.min, p.max, p.description);
+        let _ = writeln!(
+            text,
+            "  {:<24} {:>10}  from {} to {}: {}",
+            p.name,
+            trimmed(p.default),
+            p.min,
+            p.max,
+            p.description
+        );
     }
-    let _ = writeln!(text, "  {:<24} {:>10}  steps after which an episode is truncated", "max_steps", spec.max_steps);
+    let _ = writeln!(
+        text,
+        "  {:<24} {:>10}  steps after which an episode is truncated",
+        "max_steps", spec.max_steps
+    );
     if !spec.options.is_empty() {
         text += "\nOptions (--param NAME=VALUE):\n";
     }
     for o in &spec.options {
-        let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, o.choices.join(" or "), o.description);
+        let _ = writeln!(
+            text,
+            "  {:<24} {:>10}  {}: {}",
+            o.name,
+            o.value,
+            o.choices.join(" or "),
+            o.description
+        );
     }
     text
 }

@@ -1,12 +1,14 @@
 //! `phalanx trace`.
 
-use std::io::{BufWriter, Write};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use phalanx_core::probe::{Precision, Probe, check_action};
 use phalanx_core::space::{ActionSpace, EnvSpec};
 use phalanx_envs::registry;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::args::{Format, TraceArgs};
 use crate::failure::Failure;
@@ -34,15 +36,24 @@ struct Row {
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     let precision = Precision::from(args.precision);
-    let mut probe = registry::find(&args.env)?.probe(&args.params.settings, args.seed, precision)?;
+    let mut probe =
+        registry::find(&args.env)?.probe(&args.params.settings, args.seed, precision)?;
     let source = parse_actions(&args.actions, probe.spec())?;
     if let Some(text) = &args.state {
         probe.set_state(&parse_state(text, probe.spec())?)?;
     }
-    let out = BufWriter::new(std::io::stdout().lock());
-    let mut printer = Printer { out, spec: probe.spec().clone(), precision };
-    printer.begin(args.format, probe.as_ref()).map_err(Failure::stdout)?;
-    trace(probe.as_mut(), &source, args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
+    let out = BufWriter::new(io::stdout().lock());
+    let mut printer = Printer {
+        out,
+        spec: probe.spec().clone(),
+        precision,
+    };
+    printer
+        .begin(args.format, probe.as_ref())
+        .map_err(Failure::stdout)?;
+    trace(probe.as_mut(), &source, args.autoreset, |row| {
+        printer.row(args.format, row).map_err(Failure::stdout)
+    })?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
@@ -98,6 +109,56 @@ fn trace(
     Ok(())
 }
 
+/// A number that prints as the shortest text that reads back as the same number of its precision.
+#[derive(Clone, Copy, Serialize)]
+#[serde(untagged)]
+enum Number {
+    Index(i64),
+    Single(f32),
+    Double(f64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(value) => value.fmt(f),
+            Self::Single(value) => value.fmt(f),
+            Self::Double(value) => value.fmt(f),
+        }
+    }
+}
+
+/// The JSON document but for its steps.
+#[derive(Serialize)]
+struct Head<'a> {
+    env: &'a str,
+    params: BTreeMap<&'a str, Number>,
+    options: BTreeMap<&'a str, &'a str>,
+    max_steps: u32,
+    state_names: &'a [&'a str],
+    obs_names: &'a [&'a str],
+}
+
+/// A row as JSON.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    episode: u64,
+    t: u64,
+    action: Option<JsonAction>,
+    state: Vec<Number>,
+    obs: &'a [f32],
+    reward: Option<Number>,
+    terminated: bool,
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonAction {
+    Index(Number),
+    Components(Vec<Number>),
+}
+
 struct Printer<W: Write> {
     out: W,
     spec: EnvSpec,
@@ -105,71 +166,144 @@ struct Printer<W: Write> {
 }
 
 impl<W: Write> Printer<W> {
-    fn begin(&mut self, format: Format, probe: &dyn Probe) -> std::io::Result<()> {
+    fn begin(&mut self, format: Format, probe: &dyn Probe) -> io::Result<()> {
         if format == Format::Json {
-            let params: Map<String, Value> = probe.params().into_iter().map(|(name, value)| (name.to_owned(), self.number(value))).collect();
-            let options: Map<String, Value> = self.spec.options.iter().map(|o| (o.name.to_owned(), json!(o.value))).collect();
-            let head = json!({
-                "env": self.spec.name,
-                "params": params,
-                "options": options,
-                "max_steps": self.spec.max_steps,
-                "state_names": self.spec.state_names,
-                "obs_names": self.spec.observation.names,
-            });
-            let head = head.to_string();
-            return write!(self.out, "{},\"steps\":[", &head[..head.len() - 1]);
+            let head = Head {
+                env: self.spec.name,
+                params: probe
+                    .params()
+                    .into_iter()
+                    .map(|(name, value)| (name, self.number(value)))
+                    .collect(),
+                options: self
+                    .spec
+                    .options
+                    .iter()
+                    .map(|o| (o.name, o.value))
+                    .collect(),
+                max_steps: self.spec.max_steps,
+                state_names: self.spec.state_names,
+                obs_names: self.spec.observation.names,
+            };
+            let head = serde_json::to_string(&head)?;
+            // The steps follow one by one, so that a long trace takes no memory.
+            return write!(
+                self.out,
+                "{},\"steps\":[",
+                head.strip_suffix('}').expect("an object ends so")
+            );
         }
         let components = self.spec.action.components();
-        let actions = (0..components).map(|k| if components == 1 { "action".to_owned() } else { format!("action.{k}") });
-        let states = self.spec.state_names.iter().map(|name| format!("state.{name}"));
-        let observations = self.spec.observation.names.iter().map(|name| format!("obs.{name}"));
+        let actions = (0..components).map(|k| {
+            if components == 1 {
+                "action".to_owned()
+            } else {
+                format!("action.{k}")
+            }
+        });
+        let states = self
+            .spec
+            .state_names
+            .iter()
+            .map(|name| format!("state.{name}"));
+        let observations = self
+            .spec
+            .observation
+            .names
+            .iter()
+            .map(|name| format!("obs.{name}"));
         let columns: Vec<_> = actions.chain(states).chain(observations).collect();
-        writeln!(self.out, "episode,t,{},reward,terminated,truncated", columns.join(","))
+        writeln!(
+            self.out,
+            "episode,t,{},reward,terminated,truncated",
+            columns.join(",")
+        )
     }
 
-    fn row(&mut self, format: Format, row: &Row) -> std::io::Result<()> {
+    fn row(&mut self, format: Format, row: &Row) -> io::Result<()> {
+        let state: Vec<_> = row.state.iter().map(|value| self.number(*value)).collect();
+        let reward = row.reward.map(|reward| self.number(reward));
+        let action: Option<Vec<_>> = row.action.as_ref().map(|action| {
+            action
+                .iter()
+                .map(|value| self.action_number(*value))
+                .collect()
+        });
         if format == Format::Json {
-            let first = row.t == 0 && row.episode == 0;
-            let action = row.action.as_deref().map_or(Value::Null, |action| match self.spec.action {
-                ActionSpace::Discrete { .. } => json!(action[0] as i64),
-                ActionSpace::Box { .. } => json!(action.iter().map(|value| self.number(*value)).collect::<Vec<_>>()),
+            let discrete = matches!(self.spec.action, ActionSpace::Discrete { .. });
+            let action = action.map(|action| {
+                if discrete {
+                    JsonAction::Index(action[0])
+                } else {
+                    JsonAction::Components(action)
+                }
             });
-            let value = json!({
-                "episode": row.episode,
-                "t": row.t,
-                "action": action,
-                "state": row.state.iter().map(|value| self.number(*value)).collect::<Vec<_>>(),
-                "obs": row.obs,
-                "reward": row.reward.map(|reward| self.number(reward)),
-                "terminated": row.terminated,
-                "truncated": row.truncated,
-            });
-            return write!(self.out, "{}\n{value}", if first { "" } else { "," });
+            let Row {
+                episode,
+                t,
+                terminated,
+                truncated,
+                ref obs,
+                ..
+            } = *row;
+            self.out.write_all(if t == 0 && episode == 0 {
+                b"\n"
+            } else {
+                b",\n"
+            })?;
+            return Ok(serde_json::to_writer(
+                &mut self.out,
+                &JsonRow {
+                    episode,
+                    t,
+                    action,
+                    state,
+                    obs,
+                    reward,
+                    terminated,
+                    truncated,
+                },
+            )?);
         }
-        let actions = match &row.action {
-            Some(action) => action.iter().map(|value| self.number(*value).to_string()).collect(),
+        let actions = match action {
+            Some(action) => action.iter().map(Number::to_string).collect(),
             None => vec![String::new(); self.spec.action.components()],
         };
-        let states = row.state.iter().map(|value| self.number(*value).to_string());
-        let observations = row.obs.iter().map(f32::to_string);
-        let cells: Vec<_> = actions.into_iter().chain(states).chain(observations).collect();
-        let reward = row.reward.map(|reward| self.number(reward).to_string()).unwrap_or_default();
-        writeln!(self.out, "{},{},{},{reward},{},{}", row.episode, row.t, cells.join(","), row.terminated, row.truncated)
+        let cells: Vec<_> = actions
+            .into_iter()
+            .chain(state.iter().map(Number::to_string))
+            .chain(row.obs.iter().map(f32::to_string))
+            .collect();
+        let reward = reward.map(|reward| reward.to_string()).unwrap_or_default();
+        writeln!(
+            self.out,
+            "{},{},{},{reward},{},{}",
+            row.episode,
+            row.t,
+            cells.join(","),
+            row.terminated,
+            row.truncated
+        )
     }
 
-    fn end(&mut self, format: Format) -> std::io::Result<()> {
+    fn end(&mut self, format: Format) -> io::Result<()> {
         if format == Format::Json {
             writeln!(self.out, "\n]}}")?;
         }
         self.out.flush()
     }
 
-    /// The shortest text that reads back as the same number of the trace's precision.
-    fn number(&self, value: f64) -> Value {
+    fn number(&self, value: f64) -> Number {
         match self.precision {
-            Precision::F32 => json!(value as f32),
-            Precision::F64 => json!(value),
+            Precision::F32 => Number::Single(value as f32),
+            Precision::F64 => Number::Double(value),
+        }
+    }
+
+    fn action_number(&self, value: f64) -> Number {
+        match self.spec.action {
+            ActionSpace::Discrete { .. } => Number::Index(value as i64),
+            ActionSpace::Box { .. } => self.number(value),
         }
     }
 }
@@ -180,7 +314,10 @@ fn parse_state(text: &str, spec: &EnvSpec) -> Result<Vec<f64>, Failure> {
             let part = part.trim();
             part.parse().map_err(|_| {
                 let names = spec.state_names.join(",");
-                Failure::input(format!("--state has '{part}', but must be numbers for {names} of {}", spec.name))
+                Failure::input(format!(
+                    "--state has '{part}', but must be numbers for {names} of {}",
+                    spec.name
+                ))
             })
         })
         .collect()
@@ -190,11 +327,16 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
     let Some(count) = text.strip_prefix("random:") else {
         let path = Path::new(text);
         let bytes = files::read(path)?;
-        let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
+        let content =
+            String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
         return parse_action_rows(&content, text, spec).map(Source::Given);
     };
     let count = count.parse().ok().filter(|count| *count > 0);
-    count.map(Source::Random).ok_or_else(|| Failure::input(format!("--actions is '{text}', but must be a file or random:T with T of at least 1")))
+    count.map(Source::Random).ok_or_else(|| {
+        Failure::input(format!(
+            "--actions is '{text}', but must be a file or random:T with T of at least 1"
+        ))
+    })
 }
 
 /// Rows of comma-separated numbers; blank lines and lines that start with `#` are passed over.
@@ -209,20 +351,30 @@ fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Ve
         let wrong = |why: String| Failure::input(format!("{path}, line {number}: {why}"));
         let cells: Vec<_> = line.split(',').map(str::trim).collect();
         if cells.len() != components {
-            return Err(wrong(format!("{} columns, but an action of {} has {components}", cells.len(), spec.name)));
+            return Err(wrong(format!(
+                "{} columns, but an action of {} has {components}",
+                cells.len(),
+                spec.name
+            )));
         }
         let row = (1..)
             .zip(cells)
             .map(|(column, cell)| {
                 let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                value.ok_or_else(|| wrong(format!("column {column} is '{cell}', but must be a finite number")))
+                value.ok_or_else(|| {
+                    wrong(format!(
+                        "column {column} is '{cell}', but must be a finite number"
+                    ))
+                })
             })
             .collect::<Result<Vec<_>, _>>()?;
         check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;
         rows.push(row);
     }
     if rows.is_empty() {
-        return Err(Failure::input(format!("{path} holds no actions, but must have a row for each step")));
+        return Err(Failure::input(format!(
+            "{path} holds no actions, but must have a row for each step"
+        )));
     }
     Ok(rows)
 }

@@ -1,0 +1,289 @@
+//! The three autoreset modes, masked resets and what happens at the end of an episode.
+
+mod common;
+
+use common::{ActionTable, all_envs, batch, config};
+use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, Reset, StepBuffers};
+use phalanx_core::{Error, Result};
+
+/// Short episodes, so that every mode meets many ends.
+fn short(env: &str, num_envs: usize, autoreset: Autoreset) -> Box<dyn Batch> {
+    let settings = vec![("max_steps".to_owned(), "9".to_owned())];
+    batch(
+        env,
+        &BatchConfig {
+            settings,
+            ..config(num_envs, 5, autoreset)
+        },
+    )
+}
+
+/// One environment's transitions: observation, reward, terminated, truncated, in the order of real steps.
+type Transition = (Vec<f32>, f32, bool, bool);
+
+/// Steps `env` for `steps` real steps with actions that depend only on how many real steps were made.
+fn transitions(env: &str, mode: Autoreset, steps: usize) -> (Vec<Transition>, Vec<Vec<f32>>) {
+    let mut batch = short(env, 1, mode);
+    let dim = batch.spec().observation.dim();
+    let space = batch.spec().action.clone();
+    let mut buffers = StepBuffers::new(1, dim);
+    let mut starts = vec![batch_observation(batch.as_ref(), dim)];
+    let mut made = Vec::new();
+    let mut ended = false;
+    while made.len() < steps {
+        let table = ActionTable::new(&space, 1, made.len());
+        if ended && mode == Autoreset::Disabled {
+            let mut obs = vec![0.0; dim];
+            batch.reset_into(Reset::Mask(&[true]), &mut obs).unwrap();
+            starts.push(obs);
+            ended = false;
+        }
+        batch.step_into(table.actions(), buffers.out()).unwrap();
+        if ended && mode == Autoreset::NextStep {
+            assert_eq!(
+                (
+                    buffers.rewards[0],
+                    buffers.terminated[0],
+                    buffers.truncated[0]
+                ),
+                (0.0, false, false)
+            );
+            starts.push(buffers.obs.clone());
+            ended = false;
+            continue;
+        }
+        let done = buffers.terminated[0] || buffers.truncated[0];
+        let obs = if done {
+            buffers.final_obs.clone()
+        } else {
+            buffers.obs.clone()
+        };
+        made.push((
+            obs,
+            buffers.rewards[0],
+            buffers.terminated[0],
+            buffers.truncated[0],
+        ));
+        if done && mode == Autoreset::SameStep {
+            starts.push(buffers.obs.clone());
+        } else {
+            ended = done;
+        }
+    }
+    (made, starts)
+}
+
+fn batch_observation(batch: &dyn Batch, dim: usize) -> Vec<f32> {
+    let mut obs = vec![0.0; batch.num_envs() * dim];
+    batch.observe_into(&mut obs).unwrap();
+    obs
+}
+
+#[test]
+fn the_modes_agree_after_alignment() {
+    for env in all_envs() {
+        let (same, same_starts) = transitions(env, Autoreset::SameStep, 500);
+        for mode in [Autoreset::NextStep, Autoreset::Disabled] {
+            let (other, starts) = transitions(env, mode, 500);
+            assert_eq!(other, same, "{env} {mode:?}");
+            let n = starts.len().min(same_starts.len());
+            assert!(n > 40 && starts[..n] == same_starts[..n], "{env} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn lengths_and_returns_are_those_of_the_real_steps() {
+    for mode in [Autoreset::NextStep, Autoreset::SameStep] {
+        let mut batch = short("CartPole-v1", 37, mode);
+        let mut buffers = StepBuffers::new(37, 4);
+        let mut running = vec![(0_u32, false); 37];
+        let mut ends = 0;
+        for call in 0..200 {
+            let table = ActionTable::new(&batch.spec().action, 37, call);
+            batch.step_into(table.actions(), buffers.out()).unwrap();
+            for (env, (length, ended)) in running.iter_mut().enumerate() {
+                if std::mem::take(ended) && mode == Autoreset::NextStep {
+                    continue;
+                }
+                *length += 1;
+                if buffers.terminated[env] || buffers.truncated[env] {
+                    assert_eq!(buffers.final_lengths[env], *length);
+                    assert_eq!(buffers.final_returns[env], *length as f32);
+                    assert_eq!(buffers.truncated[env], *length == 9);
+                    (*length, *ended, ends) = (0, true, ends + 1);
+                }
+            }
+        }
+        assert_eq!(batch.stats().episodes(), ends);
+        assert!(ends > 500);
+    }
+}
+
+#[test]
+fn both_flags_are_true_when_both_happen() {
+    let mut batch = batch(
+        "CartPole-v1",
+        &BatchConfig {
+            settings: vec![("max_steps".into(), "1".into())],
+            ..config(2, 0, Autoreset::SameStep)
+        },
+    );
+    batch.set_state(0, &[2.399, 5.0, 0.0, 0.0]).unwrap();
+    let mut buffers = StepBuffers::new(2, 4);
+    batch
+        .step_into(Actions::Discrete(&[1, 1]), buffers.out())
+        .unwrap();
+    assert_eq!(buffers.terminated, [true, false]);
+    assert_eq!(buffers.truncated, [true, true]);
+    assert!(buffers.final_obs[0] > 2.4 && buffers.obs[0].abs() <= 0.05);
+}
+
+#[test]
+fn disabled_refuses_to_step_on_and_changes_nothing() {
+    let mut batch = short("MountainCar-v0", 20, Autoreset::Disabled);
+    let mut buffers = StepBuffers::new(20, 2);
+    let actions = [1; 20];
+    // Environment 13 is one step behind the others: it ends last, the others first.
+    for _ in 0..9 {
+        batch
+            .step_into(Actions::Discrete(&actions), buffers.out())
+            .unwrap();
+    }
+    let before = batch.snapshot();
+    let refused = batch.step_into(Actions::Discrete(&actions), buffers.out());
+    assert_eq!(refused, Err(Error::ResetNeeded { env: 0 }));
+    assert!(batch.snapshot() == before);
+
+    let mut mask = [true; 20];
+    mask[13] = false;
+    let mut obs = vec![0.0; 40];
+    let old = batch_observation(batch.as_ref(), 2);
+    batch.reset_into(Reset::Mask(&mask), &mut obs).unwrap();
+    assert_eq!(
+        obs[26..28],
+        old[26..28],
+        "an environment outside of the mask keeps its state"
+    );
+    assert_ne!(obs[24..26], old[24..26]);
+    assert_eq!(
+        batch.step_into(Actions::Discrete(&actions), buffers.out()),
+        Err(Error::ResetNeeded { env: 13 })
+    );
+}
+
+#[test]
+fn a_rollout_starts_where_next_step_left_an_ended_episode() {
+    let mut batch = short("Pendulum-v1", 5, Autoreset::NextStep);
+    let mut buffers = StepBuffers::new(5, 3);
+    for _ in 0..9 {
+        batch
+            .step_into(Actions::Continuous(&[0.0; 5]), buffers.out())
+            .unwrap();
+    }
+    assert_eq!(buffers.truncated, [true; 5]);
+    let mut rollout = common::rollout(batch.as_ref(), "constant", &[]);
+    batch.advance(&mut rollout, 9).unwrap();
+    assert_eq!(rollout.stats().episodes(), 5);
+    assert_eq!(rollout.stats().lengths().unwrap().mean, 9.0);
+}
+
+#[test]
+fn wrong_arrays_are_refused_before_anything_changes() {
+    let mut discrete = batch("CartPole-v1", &config(3, 0, Autoreset::NextStep));
+    let mut continuous = batch("Pendulum-v1", &config(3, 0, Autoreset::NextStep));
+    let before = (discrete.snapshot(), continuous.snapshot());
+    let step =
+        |batch: &mut dyn Batch, actions: Actions<'_>, envs: usize, dim: usize| -> Result<()> {
+            batch.step_into(actions, StepBuffers::new(envs, dim).out())
+        };
+    let messages = [
+        step(discrete.as_mut(), Actions::Discrete(&[0, 1, 2]), 3, 4),
+        step(discrete.as_mut(), Actions::Discrete(&[0, -1, 1]), 3, 4),
+        step(discrete.as_mut(), Actions::Discrete(&[0, 1]), 3, 4),
+        step(discrete.as_mut(), Actions::Continuous(&[0.0; 3]), 3, 4),
+        step(discrete.as_mut(), Actions::Discrete(&[0; 3]), 2, 4),
+        step(discrete.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
+        step(
+            continuous.as_mut(),
+            Actions::Continuous(&[0.0, f32::NAN, 0.0]),
+            3,
+            3,
+        ),
+        step(continuous.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
+        discrete.reset_into(Reset::Mask(&[true; 2]), &mut [0.0; 12]),
+        discrete.reset_into(Reset::Seeds(&[1, 2]), &mut [0.0; 12]),
+        discrete.reset_into(Reset::All, &mut [0.0; 11]),
+        discrete.set_state(0, &[0.0; 3]),
+        discrete.set_state(0, &[0.0, f64::NAN, 0.0, 0.0]),
+        discrete.set_state(3, &[0.0; 4]),
+        discrete.set_param("gravity", &[1.0, 2.0]),
+        discrete.set_param("gravity", &[-1.0]),
+        discrete.set_param("gravitas", &[1.0]),
+        discrete.set_param("low", &[1.0]),
+    ]
+    .map(|result| result.unwrap_err().to_string());
+    let expected = [
+        "the action of environment 2 is 2, but must be a whole number from 0 to 1",
+        "the action of environment 1 is -1, but must be a whole number from 0 to 1",
+        "the action array has 2 elements, but 3 are needed",
+        "CartPole-v1 takes discrete actions, but continuous ones were given",
+        "the observation array has 8 elements, but 12 are needed",
+        "the observation array has 9 elements, but 12 are needed",
+        "component 0 of the action of environment 1 is NaN, but must be a number",
+        "Pendulum-v1 takes continuous actions, but discrete ones were given",
+        "the reset mask has 2 elements, but 3 are needed",
+        "the list of seeds has 2 elements, but 3 are needed",
+        "the observation array has 11 elements, but 12 are needed",
+        "the state (x, x_dot, theta, theta_dot) has 3 elements, but 4 are needed",
+        "x_dot of the state is NaN, but must be a finite number",
+        "the number of an environment is 3, but must be from 0 to 2",
+        "parameter gravity of CartPole-v1 (one value, or one for each environment) has 2 elements, but 3 are needed",
+        "parameter gravity of CartPole-v1 is -1, but must be from 0 to 1000",
+    ];
+    assert_eq!(messages[..16], expected);
+    assert!((discrete.snapshot(), continuous.snapshot()) == before);
+}
+
+#[test]
+fn parameters_per_environment() {
+    let num_envs = 20;
+    let mut many = batch("Pendulum-v1", &config(num_envs, 3, Autoreset::SameStep));
+    let gravities: Vec<f64> = (0..num_envs).map(|i| 5.0 + i as f64).collect();
+    many.set_param("g", &gravities).unwrap();
+    many.set_param("m", &[1.5]).unwrap();
+    for env in 0..num_envs {
+        assert_eq!(
+            (
+                many.param("g", env).unwrap(),
+                many.param("m", env).unwrap(),
+                many.param("l", env).unwrap()
+            ),
+            (gravities[env], 1.5, 1.0)
+        );
+    }
+    let mut buffers = StepBuffers::new(num_envs, 3);
+    for (env, gravity) in gravities.iter().enumerate() {
+        many.set_state(env, &[1.0, 0.5]).unwrap();
+        let settings = vec![
+            ("g".to_owned(), gravity.to_string()),
+            ("m".to_owned(), "1.5".to_owned()),
+        ];
+        let mut one = batch(
+            "Pendulum-v1",
+            &BatchConfig {
+                settings,
+                ..config(1, 3, Autoreset::SameStep)
+            },
+        );
+        one.set_state(0, &[1.0, 0.5]).unwrap();
+        let mut single = StepBuffers::new(1, 3);
+        one.step_into(Actions::Continuous(&[0.7]), single.out())
+            .unwrap();
+        if env == num_envs - 1 {
+            many.step_into(Actions::Continuous(&[0.7; 20]), buffers.out())
+                .unwrap();
+            assert_eq!(buffers.obs[env * 3..], single.obs[..]);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The tested promise: the same seed gives the same bits whatever the lanes, threads, chunks, batch size
+//! and interruptions.
+
+mod common;
+
+use common::{ActionTable, all_envs, batch, batch_on, config, rollout};
+use phalanx_core::batch::{Autoreset, LaneWidth, Reset, StepBuffers};
+use phalanx_core::probe::Precision;
+use phalanx_core::stats::EpisodeStats;
+use phalanx_envs::registry;
+
+const LANES: [LaneWidth; 3] = [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen];
+
+/// Checksum and statistics of a roll-out.
+fn run(
+    env: &str,
+    num_envs: usize,
+    lanes: LaneWidth,
+    threads: usize,
+    chunk: usize,
+    policy: (&str, &[(&str, &str)]),
+) -> (u64, EpisodeStats) {
+    let settings: &[(&str, &str)] = if env == "CartPole-v1" {
+        &[("length", "0.4..0.6")]
+    } else {
+        &[]
+    };
+    let mut batch = batch_on(env, num_envs, lanes, threads, settings);
+    let mut rollout = rollout(batch.as_ref(), policy.0, policy.1);
+    rollout.run(batch.as_mut(), 1_000, chunk, |_| true).unwrap();
+    (rollout.checksum(), *rollout.stats())
+}
+
+/// Policies with and without memory, with and without randomness.
+fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+    let field = match env {
+        "CartPole-v1" => "theta",
+        name if name.starts_with("MountainCar") => "velocity",
+        "Acrobot-v1" => "theta1_dot",
+        _ => "theta_dot",
+    };
+    let range = [("control_low", "-2"), ("control_high", "2")];
+    vec![
+        ("random", vec![]),
+        ("periodic", vec![("pulse_width", "3")]),
+        ("bangbang", vec![("obs_field", field)]),
+        (
+            "pid",
+            [
+                vec![("obs_field", field), ("ki", "0.3"), ("kd", "0.2")],
+                range.to_vec(),
+            ]
+            .concat(),
+        ),
+    ]
+}
+
+#[test]
+fn lanes_threads_and_chunks_do_not_matter() {
+    for env in all_envs() {
+        for (policy, arguments) in policies(env) {
+            let reference = run(env, 531, LaneWidth::One, 1, 1_000, (policy, &arguments));
+            assert!(reference.1.episodes() > 0, "{env}: something has to happen");
+            let ways = [
+                (LaneWidth::One, 2, 7),
+                (LaneWidth::Eight, 1, 1),
+                (LaneWidth::Eight, 2, 128),
+                (LaneWidth::Sixteen, 1, 7),
+                (LaneWidth::Sixteen, 2, 1),
+                (LaneWidth::Sixteen, 3, 1_000),
+            ];
+            for (lanes, threads, chunk) in ways {
+                let found = run(env, 531, lanes, threads, chunk, (policy, &arguments));
+                assert_eq!(
+                    found, reference,
+                    "{env} {policy} {lanes:?} threads {threads} chunk {chunk}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_batch_size_works_and_a_prefix_of_a_batch_is_a_smaller_batch() {
+    for env in all_envs() {
+        let dim = registry::find(env).unwrap().spec().observation.dim();
+        let observations = |num_envs: usize, lanes| {
+            let mut batch = batch_on(env, num_envs, lanes, 2, &[]);
+            let mut rollout = rollout(batch.as_ref(), "random", &[]);
+            rollout.run(batch.as_mut(), 300, 64, |_| true).unwrap();
+            let mut obs = vec![0.0; num_envs * dim];
+            batch.observe_into(&mut obs).unwrap();
+            obs
+        };
+        let whole = observations(100, LaneWidth::Sixteen);
+        for num_envs in [1, 2, 7, 8, 9, 15, 16, 17, 33] {
+            for lanes in LANES {
+                assert_eq!(
+                    observations(num_envs, lanes),
+                    whole[..num_envs * dim],
+                    "{env} with {num_envs} environments, {lanes:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_restored_snapshot_goes_on_to_the_same_bits() {
+    for env in all_envs() {
+        let fresh = |lanes| {
+            let batch = batch_on(env, 100, lanes, 1, &[("max_steps", "77")]);
+            let rollout = rollout(batch.as_ref(), "random", &[]);
+            (batch, rollout)
+        };
+        let (mut batch, mut straight) = fresh(LaneWidth::Sixteen);
+        straight.run(batch.as_mut(), 400, 50, |_| true).unwrap();
+
+        let (mut first, mut interrupted) = fresh(LaneWidth::Eight);
+        interrupted.run(first.as_mut(), 123, 50, |_| true).unwrap();
+        let saved = (first.snapshot(), interrupted.snapshot());
+        let (mut second, mut resumed) = fresh(LaneWidth::One);
+        // Whatever the second batch did before must not show.
+        resumed.run(second.as_mut(), 5, 5, |_| true).unwrap();
+        second.restore(&saved.0).unwrap();
+        resumed.restore(&saved.1).unwrap();
+        resumed.run(second.as_mut(), 277, 50, |_| true).unwrap();
+        assert_eq!(
+            (resumed.checksum(), resumed.stats()),
+            (straight.checksum(), straight.stats()),
+            "{env}"
+        );
+        (0..100).for_each(|env| assert_eq!(second.state(env), batch.state(env)));
+    }
+}
+
+#[test]
+fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
+    let original = batch_on("CartPole-v1", 40, LaneWidth::Auto, 1, &[]);
+    let snapshot = original.snapshot();
+    let others = [
+        ("Acrobot-v1", 40, vec![]),
+        ("CartPole-v1", 41, vec![]),
+        ("CartPole-v1", 40, vec![("gravity", "9.0")]),
+        ("CartPole-v1", 40, vec![("gravity", "9.0..10.0")]),
+        ("CartPole-v1", 40, vec![("max_steps", "7")]),
+        (
+            "CartPole-v1",
+            40,
+            vec![("kinematics_integrator", "semi_implicit")],
+        ),
+    ];
+    for (env, num_envs, settings) in others {
+        let mut other = batch_on(env, num_envs, LaneWidth::Auto, 1, &settings);
+        let before = other.snapshot();
+        let error = other.restore(&snapshot).unwrap_err().to_string();
+        assert!(error.starts_with("snapshot "), "{error}");
+        assert!(other.snapshot() == before, "{env} {num_envs} {settings:?}");
+    }
+}
+
+#[test]
+fn step_into_equals_a_probe_step_by_step() {
+    for env in all_envs() {
+        for lanes in LANES {
+            let num_envs = 21;
+            let mut batch = batch_on(env, num_envs, lanes, 1, &[]);
+            let (dim, components) = (
+                batch.spec().observation.dim(),
+                batch.spec().action.components(),
+            );
+            let mut probe = registry::find(env)
+                .unwrap()
+                .probe(&[], 11, Precision::F32)
+                .unwrap();
+            let mut buffers = StepBuffers::new(num_envs, dim);
+            batch.observe_into(&mut buffers.obs).unwrap();
+            assert_eq!(buffers.obs[..dim], probe.observation(), "{env}");
+            for call in 0..1_200 {
+                let table = ActionTable::new(&batch.spec().action, num_envs, call);
+                batch.step_into(table.actions(), buffers.out()).unwrap();
+                let step = probe.step(&table.of_env(0, components)).unwrap();
+                assert_eq!(
+                    f64::from(buffers.rewards[0]),
+                    step.reward,
+                    "{env} call {call}"
+                );
+                assert_eq!(
+                    (buffers.terminated[0], buffers.truncated[0]),
+                    (step.terminated, step.truncated),
+                    "{env} call {call}"
+                );
+                if step.terminated || step.truncated {
+                    assert_eq!(
+                        buffers.final_obs[..dim],
+                        probe.observation(),
+                        "{env} call {call}"
+                    );
+                    probe.next_episode();
+                }
+                assert_eq!(buffers.obs[..dim], probe.observation(), "{env} call {call}");
+                assert_eq!(batch.state(0), probe.state(), "{env} call {call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_rollouts_take_the_actions_that_a_probe_takes() {
+    for env in all_envs() {
+        let mut batch = batch_on(env, 3, LaneWidth::Sixteen, 1, &[]);
+        let mut rollout = rollout(batch.as_ref(), "random", &[]);
+        let mut probe = registry::find(env)
+            .unwrap()
+            .probe(&[], 11, Precision::F32)
+            .unwrap();
+        for tick in 0..700 {
+            batch.advance(&mut rollout, 1).unwrap();
+            let step = probe.step(&probe.random_action(tick)).unwrap();
+            if step.terminated || step.truncated {
+                probe.next_episode();
+            }
+            assert_eq!(batch.state(0), probe.state(), "{env} tick {tick}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_per_environment_makes_each_a_batch_of_its_own() {
+    let seeds: Vec<u64> = (40..57).collect();
+    for env in all_envs() {
+        let dim = registry::find(env).unwrap().spec().observation.dim();
+        let mut many = batch(env, &config(seeds.len(), 0, Autoreset::SameStep));
+        let mut obs = vec![0.0; seeds.len() * dim];
+        many.reset_into(Reset::Seeds(&seeds), &mut obs).unwrap();
+        let mut run_many = rollout(many.as_ref(), "random", &[]);
+        run_many.run(many.as_mut(), 600, 100, |_| true).unwrap();
+        for (i, seed) in seeds.iter().enumerate() {
+            let mut one = batch(env, &config(1, 0, Autoreset::SameStep));
+            let mut first = vec![0.0; dim];
+            one.reset_into(Reset::Seeds(&[*seed]), &mut first).unwrap();
+            assert_eq!(first, obs[i * dim..(i + 1) * dim], "{env} seed {seed}");
+            let mut run_one = rollout(one.as_ref(), "random", &[]);
+            run_one.run(one.as_mut(), 600, 100, |_| true).unwrap();
+            assert_eq!(one.state(0), many.state(i), "{env} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn seeds_and_episodes_differ() {
+    let starts = |seed, episodes: usize| {
+        let mut batch = batch("CartPole-v1", &config(50, seed, Autoreset::Disabled));
+        let mut obs = vec![0.0; 200];
+        for _ in 0..episodes {
+            batch.reset_into(Reset::All, &mut obs).unwrap();
+        }
+        batch.observe_into(&mut obs).unwrap();
+        obs
+    };
+    let all: Vec<_> = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+        .into_iter()
+        .flat_map(|(seed, n)| starts(seed, n))
+        .map(f32::to_bits)
+        .collect();
+    let distinct: std::collections::HashSet<_> = all.iter().collect();
+    // 1000 numbers of about 2^24: a repeat by chance has a probability of 3 %, two of 0.05 %.
+    assert!(
+        distinct.len() >= all.len() - 1,
+        "{} of {}",
+        distinct.len(),
+        all.len()
+    );
+}
