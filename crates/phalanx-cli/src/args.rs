@@ -108,8 +108,9 @@ pub(crate) struct TraceArgs {
     /// Output format
     #[arg(long, value_name = "F", default_value = "csv")]
     pub(crate) format: Format,
-    /// Arithmetic: f32 as in batches, f64 for parity with a reference implementation
-    #[arg(long, value_name = "P", default_value = "f32")]
+    /// Arithmetic: f64, so that rounding does not hide or fake a difference to another
+    /// implementation, or f32 as in batches
+    #[arg(long, value_name = "P", default_value = "f64")]
     pub(crate) precision: PrecisionArg,
     /// Go on with a new episode when one ends
     #[arg(long)]

@@ -223,3 +223,128 @@ impl LaneEnv for Acrobot {
         [cos1, sin1, cos2, sin2, state.theta1_dot, state.theta2_dot]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{exact, follow};
+
+    #[test]
+    fn golden_states_of_gymnasium() {
+        let mut probe = exact(Acrobot::default(), &[]);
+        let steps = [
+            (
+                2.0,
+                [
+                    0.07757165579337588,
+                    0.004515209387585137,
+                    -0.23773391900562166,
+                    0.5017548079364877,
+                ],
+            ),
+            (
+                2.0,
+                [
+                    0.010080984821611072,
+                    0.14068891650000936,
+                    -0.41876811870253955,
+                    0.8250103566118698,
+                ],
+            ),
+            (
+                0.0,
+                [
+                    -0.05462834060488776,
+                    0.24955684204020578,
+                    -0.2128612266548592,
+                    0.23721681473967215,
+                ],
+            ),
+            (
+                1.0,
+                [
+                    -0.0841268858046873,
+                    0.263755446100288,
+                    -0.07593241540123527,
+                    -0.10159651263987007,
+                ],
+            ),
+            (
+                2.0,
+                [
+                    -0.09699751264073943,
+                    0.24310537921824887,
+                    -0.0508266868642884,
+                    -0.10332676588288918,
+                ],
+            ),
+        ];
+        let taken = follow(probe.as_mut(), [0.1, -0.05, 0.02, 0.03], &steps, 1e-9);
+        assert!(
+            taken
+                .iter()
+                .all(|step| step.reward == -1.0 && !step.terminated)
+        );
+        let wrapped = [
+            -1.0072926418473465,
+            1.0208695309191782,
+            12.354114698682428,
+            -28.274333882308138,
+        ];
+        follow(
+            probe.as_mut(),
+            [3.0, 0.1, 12.0, -28.0],
+            &[(2.0, wrapped)],
+            1e-9,
+        );
+    }
+
+    /// Without torque and with a hundredth of the step the energy is constant.
+    #[test]
+    fn conserves_energy() {
+        let mut probe = exact(
+            Acrobot::default(),
+            &[("dt", "0.002"), ("max_steps", "1000000")],
+        );
+        let energy = |state: &[f64]| {
+            let (t1, t2, w1, w2) = (state[0], state[1], state[2], state[3]);
+            let (l1, lc, inertia, g) = (1.0, 0.5, 1.0, 9.8);
+            let speed1 = (lc * w1).powi(2);
+            let speed2 = (l1 * w1).powi(2)
+                + (lc * (w1 + w2)).powi(2)
+                + 2.0 * l1 * lc * w1 * (w1 + w2) * t2.cos();
+            let kinetic = 0.5 * (speed1 + speed2 + inertia * w1 * w1 + inertia * (w1 + w2).powi(2));
+            kinetic - g * (lc * t1.cos() + l1 * t1.cos() + lc * (t1 + t2).cos())
+        };
+        probe.set_state(&[1.2, -0.7, 0.3, 0.4]).unwrap();
+        let first = energy(&probe.state());
+        for step in 0..5_000 {
+            probe.step(&[1.0]).unwrap();
+            let now = energy(&probe.state());
+            assert!(
+                (now / first - 1.0).abs() < 1e-6,
+                "step {step}: {now} instead of {first}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_step_is_free() {
+        let mut probe = exact(Acrobot::default(), &[]);
+        probe.set_state(&[PI - 0.1, 0.0, 0.0, 0.0]).unwrap();
+        let step = probe.step(&[1.0]).unwrap();
+        assert!(step.terminated && step.reward == 0.0);
+    }
+
+    #[test]
+    fn the_paper_form_lacks_the_centrifugal_term() {
+        let start = [0.1, 0.8, 1.5, 0.3];
+        let after = ["book", "nips"].map(|form| {
+            let mut probe = exact(Acrobot::default(), &[("book_or_nips", form)]);
+            probe.set_state(&start).unwrap();
+            probe.step(&[1.0]).unwrap();
+            probe.state()
+        });
+        assert!((after[0][3] - after[1][3]).abs() > 1e-2, "{after:?}");
+    }
+}

@@ -173,3 +173,164 @@ impl LaneEnv for CartPole {
         [state.x, state.x_dot, state.theta, state.theta_dot]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{close, exact, follow};
+
+    #[test]
+    fn golden_states_of_gymnasium() {
+        let mut probe = exact(CartPole::default(), &[]);
+        let start = [0.01, -0.02, 0.03, -0.04];
+        let steps = [
+            (
+                1.0,
+                [
+                    0.009600000000000001,
+                    0.17467919574755525,
+                    0.0292,
+                    -0.3230687179600081,
+                ],
+            ),
+            (
+                1.0,
+                [
+                    0.013093583914951107,
+                    0.36937344399176103,
+                    0.02273862564079984,
+                    -0.6064020159998607,
+                ],
+            ),
+            (
+                0.0,
+                [
+                    0.020481052794786327,
+                    0.17394104931769996,
+                    0.010610585320802625,
+                    -0.3066446263789625,
+                ],
+            ),
+            (
+                1.0,
+                [
+                    0.023959873781140326,
+                    0.3689102079328361,
+                    0.004477692793223374,
+                    -0.5959624480242942,
+                ],
+            ),
+            (
+                0.0,
+                [
+                    0.031338077939797045,
+                    0.17372587880180418,
+                    -0.00744155616726251,
+                    -0.30187245208590807,
+                ],
+            ),
+        ];
+        let taken = follow(probe.as_mut(), start, &steps, 1e-12);
+        assert!(
+            taken
+                .iter()
+                .all(|step| step.reward == 1.0 && !step.terminated && !step.truncated)
+        );
+        for action in [0.0, 1.0, 0.0, 1.0, 1.0] {
+            probe.step(&[action]).unwrap();
+        }
+        let tenth = [
+            0.040939284166852885,
+            0.36990562038101304,
+            -0.026661611227023277,
+            -0.6180202741438212,
+        ];
+        close(&probe.state(), &tenth, 1e-12, 10);
+    }
+
+    #[test]
+    fn a_constant_push_ends_the_task_at_step_nine() {
+        let mut probe = exact(CartPole::default(), &[]);
+        follow(
+            probe.as_mut(),
+            [0.0; 4],
+            &[(1.0, [0.0, 0.1951219512195122, 0.0, -0.2926829268292683])],
+            1e-12,
+        );
+        let flags: Vec<_> = (2..=9)
+            .map(|_| probe.step(&[1.0]).unwrap().terminated)
+            .collect();
+        assert_eq!(
+            flags,
+            [false, false, false, false, false, false, false, true]
+        );
+        let last = [
+            0.14065097203306187,
+            1.7603811257683097,
+            -0.21518604988500967,
+            -2.777886494012814,
+        ];
+        close(&probe.state(), &last, 1e-12, 9);
+    }
+
+    #[test]
+    fn sutton_barto_reward_is_minus_one_at_the_end_only() {
+        let mut probe = exact(CartPole::default(), &[("sutton_barto_reward", "true")]);
+        probe.set_state(&[0.0; 4]).unwrap();
+        let rewards: Vec<_> = (1..=9)
+            .map(|_| probe.step(&[1.0]).unwrap().reward)
+            .collect();
+        assert_eq!(rewards, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0]);
+    }
+
+    #[test]
+    fn limits_are_strict() {
+        for (x, ends) in [
+            (2.4, false),
+            (2.4000001, true),
+            (-2.4, false),
+            (-2.4000001, true),
+        ] {
+            let mut probe = exact(CartPole::default(), &[]);
+            probe.set_state(&[x, 0.0, 0.0, 0.0]).unwrap();
+            assert_eq!(probe.step(&[1.0]).unwrap().terminated, ends, "x = {x}");
+        }
+    }
+
+    /// Single precision stays within the measured distance of double precision under equal actions.
+    #[test]
+    fn single_precision_stays_close_to_double() {
+        use phalanx_core::probe::{Precision, probe};
+        let (mut worst_10, mut worst_50) = (0.0_f64, 0.0_f64);
+        for seed in 0..2_000 {
+            let pair = [Precision::F32, Precision::F64]
+                .map(|precision| probe(CartPole::default(), &[], seed, precision).unwrap());
+            let [mut single, mut double] = pair;
+            double.set_state(&single.state()).unwrap();
+            for tick in 0..50 {
+                // Alternating with rare exceptions keeps the pole up for fifty steps in many episodes.
+                let action = [f64::from(u8::from((tick + seed) % 2 == 0))];
+                let ends = [single.step(&action).unwrap(), double.step(&action).unwrap()]
+                    .map(|step| step.terminated);
+                assert_eq!(ends[0], ends[1], "seed {seed}, step {tick}");
+                let distance = single
+                    .state()
+                    .iter()
+                    .zip(double.state())
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f64::max);
+                worst_50 = worst_50.max(distance);
+                if tick < 10 {
+                    worst_10 = worst_10.max(distance);
+                }
+                if ends[0] {
+                    break;
+                }
+            }
+        }
+        assert!(
+            worst_10 <= 1e-6 && worst_50 <= 1e-5,
+            "{worst_10:e} after 10 steps, {worst_50:e} after 50"
+        );
+    }
+}

@@ -5,6 +5,8 @@
 
 mod acrobot;
 mod cartpole;
+#[cfg(test)]
+mod golden;
 mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;

@@ -143,3 +143,35 @@ impl<R: Real> Valley<R> {
         (position, R::select(at_wall, R::splat(0.0), velocity))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{exact, follow};
+
+    #[test]
+    fn golden_states_of_gymnasium() {
+        let mut probe = exact(MountainCar, &[]);
+        let steps = [
+            (2.0, [-0.49917684300416926, 0.0008231569958307428]),
+            (2.0, [-0.49753668667935325, 0.0016401563248160246]),
+            (0.0, [-0.4970917969323474, 0.00044488974700586273]),
+            (1.0, [-0.49684550006784745, 0.0002462968644999427]),
+            (2.0, [-0.4957996374204934, 0.0010458626473540712]),
+        ];
+        let taken = follow(probe.as_mut(), [-0.5, 0.0], &steps, 1e-12);
+        assert!(
+            taken
+                .iter()
+                .all(|step| step.reward == -1.0 && !step.terminated)
+        );
+        follow(probe.as_mut(), [-1.19, -0.05], &[(0.0, [-1.2, 0.0])], 1e-12);
+        let goal = follow(
+            probe.as_mut(),
+            [0.49, 0.03],
+            &[(2.0, [0.5207484356665326, 0.03074843566653267])],
+            1e-12,
+        );
+        assert!(goal[0].terminated && goal[0].reward == -1.0);
+    }
+}

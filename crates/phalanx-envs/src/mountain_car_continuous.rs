@@ -112,3 +112,36 @@ impl LaneEnv for MountainCarContinuous {
         [state.position, state.velocity]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{exact, follow};
+
+    #[test]
+    fn golden_states_and_rewards_of_gymnasium() {
+        let mut probe = exact(MountainCarContinuous, &[]);
+        let steps = [
+            (1.0, [-0.4986768364906311, 0.0013231569901108742]),
+            (0.5, [-0.49679040908813477, 0.0018864166922867298]),
+            (-1.0, [-0.4966048300266266, 0.00018557056318968534]),
+            (2.0, [-0.49512147903442383, 0.0014833372551947832]),
+            (0.0, [-0.4938514530658722, 0.0012700172374024987]),
+        ];
+        // Gymnasium keeps this state in single precision, hence 1e-7.
+        let taken = follow(probe.as_mut(), [-0.5, 0.0], &steps, 1e-7);
+        for (step, reward) in taken.iter().zip([-0.1, -0.025, -0.1, -0.4, 0.0]) {
+            assert!(
+                (step.reward - reward).abs() < 1e-7 && !step.terminated,
+                "{step:?} instead of {reward}"
+            );
+        }
+        let goal = follow(
+            probe.as_mut(),
+            [0.44, 0.03],
+            &[(1.0, [0.47087955474853516, 0.030879560858011246])],
+            1e-7,
+        );
+        assert!(goal[0].terminated && (goal[0].reward - 99.9).abs() < 1e-7);
+    }
+}

@@ -117,3 +117,56 @@ impl LaneEnv for Pendulum {
         [cos, sin, state.theta_dot]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::{exact, follow};
+
+    #[test]
+    fn golden_states_and_rewards_of_gymnasium() {
+        let mut probe = exact(Pendulum, &[]);
+        let steps = [
+            (2.0, [1.071555161930296, 1.4311032386059224]),
+            (-2.0, [1.1610333031404467, 1.7895628242030117]),
+            (0.5, [1.288657016527316, 2.5524742677373844]),
+            (3.0, [1.4672980560046727, 3.5728207895471336]),
+            (0.0, [1.6832384267304503, 4.318807414515552]),
+        ];
+        let taken = follow(probe.as_mut(), [1.0, 0.5], &steps, 1e-12);
+        let rewards = [
+            -1.029,
+            -1.3570361130142985,
+            -1.6685018411781625,
+            -2.3161493949912333,
+            -3.429468424577111,
+        ];
+        for (step, reward) in taken.iter().zip(rewards) {
+            assert!(
+                (step.reward - reward).abs() <= 1e-12 && !step.terminated,
+                "{step:?} instead of {reward}"
+            );
+        }
+        let clipped = follow(probe.as_mut(), [3.0, 7.9], &[(2.0, [3.4, 8.0])], 1e-12);
+        assert!((clipped[0].reward - -15.245).abs() <= 1e-12);
+    }
+
+    #[test]
+    fn wrap_is_a_floored_modulo() {
+        use std::f64::consts::PI;
+        for (angle, wrapped) in [
+            (0.0, 0.0),
+            (PI, -PI),
+            (-PI, -PI),
+            (3.0 * PI, -PI),
+            (4.0, 4.0 - 2.0 * PI),
+            (-4.0, 2.0 * PI - 4.0),
+        ] {
+            assert!(
+                (wrap(angle) - wrapped).abs() < 1e-12,
+                "{angle}: {}",
+                wrap(angle)
+            );
+        }
+    }
+}

@@ -115,3 +115,77 @@ impl LaneEnv for PendulumControl {
         [cos, sin, state.theta_dot]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pendulum;
+    use crate::golden::{close, exact};
+
+    #[test]
+    fn equals_pendulum_with_the_angle_measured_from_below() {
+        let (mut control, mut upright) = (
+            exact(PendulumControl, &[]),
+            exact(Pendulum, &[("g", "9.8")]),
+        );
+        control.set_state(&[2.0, -0.5]).unwrap();
+        upright.set_state(&[2.0 - PI, -0.5]).unwrap();
+        for i in 0..200 {
+            let torque = [2.5 * f64::from(i % 7 - 3) / 3.0];
+            control.step(&torque).unwrap();
+            upright.step(&torque).unwrap();
+            let [theta, speed] = control.state()[..] else {
+                unreachable!("two fields")
+            };
+            close(&[theta - PI, speed], &upright.state(), 1e-9, i as usize);
+        }
+    }
+
+    /// Small free oscillations about hanging have ω² = 3g/(2l) = 14.7.
+    #[test]
+    fn swings_freely_at_the_right_frequency() {
+        let mut probe = exact(
+            PendulumControl,
+            &[("dt", "0.0005"), ("max_steps", "100000")],
+        );
+        probe.set_state(&[0.01, 0.0]).unwrap();
+        let mut crossings = Vec::new();
+        let mut before = 0.01;
+        for step in 1..40_000 {
+            probe.step(&[0.0]).unwrap();
+            let theta = probe.state()[0];
+            if (theta < 0.0) != (before < 0.0) {
+                crossings.push(f64::from(step) * 0.0005);
+            }
+            before = theta;
+        }
+        let period =
+            2.0 * (crossings[crossings.len() - 1] - crossings[0]) / (crossings.len() - 1) as f64;
+        assert!(
+            (period - 2.0 * PI / 14.7_f64.sqrt()).abs() < 1e-3,
+            "period {period}"
+        );
+    }
+
+    #[test]
+    fn upright_is_unstable() {
+        let mut probe = exact(PendulumControl, &[]);
+        probe.set_state(&[PI - 0.01, 0.0]).unwrap();
+        for _ in 0..20 {
+            probe.step(&[0.0]).unwrap();
+        }
+        assert!(probe.state()[0] < PI - 0.1);
+    }
+
+    #[test]
+    fn the_reward_looks_at_the_new_state_and_the_clipped_torque() {
+        let mut probe = exact(PendulumControl, &[]);
+        probe.set_state(&[1.0, 0.5]).unwrap();
+        let reward = probe.step(&[3.0]).unwrap().reward;
+        let [theta, speed] = probe.state()[..] else {
+            unreachable!("two fields")
+        };
+        let expected = -((theta - PI).powi(2) + 0.1 * speed * speed + 0.001 * 4.0);
+        assert!((reward - expected).abs() < 1e-12);
+    }
+}

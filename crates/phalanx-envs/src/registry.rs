@@ -77,7 +77,7 @@ impl Entry {
 /// ```
 /// use phalanx_envs::registry;
 /// assert_eq!(registry::find("cartpole-control").unwrap().spec().name, "CartPole-v1");
-/// assert!(registry::find("CartPole").unwrap_err().to_string().contains("did you mean 'CartPole-v1'"));
+/// assert!(registry::find("CartPole").unwrap_err().to_string().contains("'CartPole-v1'"));
 /// ```
 pub fn find(name: &str) -> Result<&'static Entry> {
     let names = |entry: &Entry| {

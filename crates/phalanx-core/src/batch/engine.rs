@@ -159,21 +159,15 @@ impl<K: Kernel> Engine<K> {
         });
     }
 
+    /// The first environment whose episode has ended.
     fn first_ended(&self) -> Option<usize> {
-        let ended = |line: &Line| {
-            line.0
-                .iter()
-                .fold(false, |any, steps| any | (*steps >= ENDED))
-        };
-        let block = self
-            .book
-            .chunks_exact(BOOK_LINES)
-            .position(|book| ended(&book[STEPS]))?;
-        let lane = self.book[block * BOOK_LINES + STEPS]
-            .0
-            .iter()
-            .position(|steps| *steps >= ENDED)?;
-        Some(block * BLOCK + lane)
+        let steps = |block: usize| &self.book[block * BOOK_LINES + STEPS].0;
+        (0..self.blocks()).find_map(|block| {
+            // The fold has no early exit, so it runs in lanes; only a block with an end is searched.
+            let any = steps(block).iter().fold(false, |any, steps| any | (*steps >= ENDED));
+            let lane = any.then(|| steps(block).iter().position(|steps| *steps >= ENDED)).flatten()?;
+            Some(block * BLOCK + lane).filter(|env| *env < self.num_envs)
+        })
     }
 
     /// Advances by rows what the kernel cannot advance in registers.

@@ -1,0 +1,41 @@
+//! How the environments' golden vectors are checked: states stepped in double precision against numbers
+//! that Gymnasium printed.
+
+use phalanx_core::env::LaneEnv;
+use phalanx_core::probe::{Precision, Probe, ProbeStep, probe};
+
+/// A probe of an environment in double precision with `name=value` settings.
+pub(crate) fn exact<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(k, v)| (k.to_string(), v.to_string()))
+        .collect();
+    probe(env, &settings, 0, Precision::F64).unwrap()
+}
+
+/// Sets `start`, takes each action and expects each state, within `tolerance`.
+#[track_caller]
+pub(crate) fn follow<const N: usize>(
+    probe: &mut dyn Probe,
+    start: [f64; N],
+    steps: &[(f64, [f64; N])],
+    tolerance: f64,
+) -> Vec<ProbeStep> {
+    probe.set_state(&start).unwrap();
+    let mut taken = Vec::new();
+    for (i, (action, expected)) in steps.iter().enumerate() {
+        taken.push(probe.step(&[*action]).unwrap());
+        close(&probe.state(), expected, tolerance, i);
+    }
+    taken
+}
+
+#[track_caller]
+pub(crate) fn close(found: &[f64], expected: &[f64], tolerance: f64, step: usize) {
+    for (a, b) in found.iter().zip(expected) {
+        assert!(
+            (a - b).abs() <= tolerance,
+            "step {step}: {found:?} instead of {expected:?}"
+        );
+    }
+}
