@@ -49,9 +49,7 @@ fn every_test() -> ExitCode {
         workspace.require_component("clippy", "clippy")?;
         workspace.cargo("clippy --workspace --all-targets --release -- -D warnings")
     });
-    run.step("Rust tests", || {
-        workspace.cargo("test --workspace --release")
-    });
+    run.step("Rust tests", || workspace.cargo("test --workspace --release"));
     gymnasium_steps(&workspace, &mut run);
     run.finish()
 }
@@ -79,10 +77,7 @@ fn gymnasium_steps(workspace: &Workspace, run: &mut Run) {
     run.step("Gymnasium parity", || match interpreter {
         Some(interpreter) if built => {
             let phalanx = workspace.release_binary("phalanx");
-            workspace.run(
-                &interpreter,
-                [tests.join("parity.py"), "--phalanx".into(), phalanx],
-            )
+            workspace.run(&interpreter, [tests.join("parity.py"), "--phalanx".into(), phalanx])
         }
         _ => Err("not run, because a step that it needs has failed".into()),
     });

@@ -18,33 +18,22 @@ const TOO_OLD: i32 = 3;
 pub(crate) fn prepare(venv: &Path, requirements: &Path) -> Result<PathBuf, String> {
     let python = system_python();
     let version = probe(python)?;
-    let wanted = fs::read_to_string(requirements)
-        .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let wanted =
+        fs::read_to_string(requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
     let wanted = format!("# Python {version}\n{wanted}");
 
     let interpreter = interpreter_of(venv);
     // Written last, so it vouches for a complete installation.
     let stamp = venv.join("installed.txt");
-    if interpreter.exists() && fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted)
-    {
+    if interpreter.exists() && fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         println!("up to date");
         return Ok(interpreter);
     }
-    run(Command::new(python)
-        .args(["-m", "venv", "--clear"])
-        .arg(venv))?;
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(venv))?;
     run(Command::new(&interpreter)
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--requirement",
-        ])
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(requirements))?;
-    fs::write(&stamp, wanted)
-        .map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
+    fs::write(&stamp, wanted).map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(interpreter)
 }
 
@@ -53,11 +42,7 @@ fn system_python() -> &'static str {
 }
 
 fn interpreter_of(venv: &Path) -> PathBuf {
-    if cfg!(windows) {
-        venv.join("Scripts/python.exe")
-    } else {
-        venv.join("bin/python")
-    }
+    if cfg!(windows) { venv.join("Scripts/python.exe") } else { venv.join("bin/python") }
 }
 
 /// The version of `python`, after installing Debian's `python3-venv` if that is missing and we may.
@@ -65,12 +50,7 @@ fn probe(python: &str) -> Result<String, String> {
     if let Some(version) = version(python)? {
         return Ok(version);
     }
-    if is_root()
-        && run(Command::new("apt-get")
-            .arg("--version")
-            .stdout(Stdio::null()))
-        .is_ok()
-    {
+    if is_root() && run(Command::new("apt-get").arg("--version").stdout(Stdio::null())).is_ok() {
         println!("installing python3-venv, which Debian keeps apart from python3");
         run(Command::new("apt-get").args(["update", "--quiet"]))?;
         run(Command::new("apt-get")
@@ -80,9 +60,7 @@ fn probe(python: &str) -> Result<String, String> {
             return Ok(version);
         }
     }
-    Err(format!(
-        "{python} has no venv module; install it, on Debian and Ubuntu with `sudo apt install python3-venv`"
-    ))
+    Err(format!("{python} has no venv module; install it, on Debian and Ubuntu with `sudo apt install python3-venv`"))
 }
 
 /// `None` means that the modules for virtual environments are missing.
@@ -90,13 +68,9 @@ fn version(python: &str) -> Result<Option<String>, String> {
     let probe = Command::new(python)
         .args(["-c", PROBE])
         .output()
-        .map_err(|error| {
-            format!("{python} cannot be started ({error}); install Python 3.10 or newer")
-        })?;
+        .map_err(|error| format!("{python} cannot be started ({error}); install Python 3.10 or newer"))?;
     match probe.status.code() {
-        Some(0) => Ok(Some(
-            String::from_utf8_lossy(&probe.stdout).trim().to_owned(),
-        )),
+        Some(0) => Ok(Some(String::from_utf8_lossy(&probe.stdout).trim().to_owned())),
         Some(TOO_OLD) => Err(format!("{python} is too old; install Python 3.10 or newer")),
         _ => Ok(None),
     }

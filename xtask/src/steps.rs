@@ -17,10 +17,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(total: usize) -> Self {
-        Self {
-            total,
-            outcomes: Vec::with_capacity(total),
-        }
+        Self { total, outcomes: Vec::with_capacity(total) }
     }
 
     /// Runs one step, announcing it before and its result after.
@@ -28,11 +25,7 @@ impl Run {
         let number = self.outcomes.len() + 1;
         println!("step {number} of {}: {name}", self.total);
         let start = Instant::now();
-        let outcome = Outcome {
-            name,
-            failure: work().err(),
-            elapsed: start.elapsed(),
-        };
+        let outcome = Outcome { name, failure: work().err(), elapsed: start.elapsed() };
         println!("step {number} of {}: {}\n", self.total, outcome.line());
         self.outcomes.push(outcome);
     }
@@ -42,17 +35,9 @@ impl Run {
         for outcome in &self.outcomes {
             println!("{}", outcome.line());
         }
-        let failed = self
-            .outcomes
-            .iter()
-            .filter(|outcome| outcome.failure.is_some())
-            .count();
+        let failed = self.outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
         println!("{} passed, {failed} failed", self.outcomes.len() - failed);
-        if failed == 0 {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

@@ -19,13 +19,8 @@ impl Workspace {
     /// respects `CARGO_TARGET_DIR` and every configuration file without reading them.
     pub(crate) fn of_this_program() -> Self {
         let program = std::env::current_exe().expect("the system knows the path of this program");
-        let target = program
-            .ancestors()
-            .nth(2)
-            .expect("cargo builds into <target>/<profile>/");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("xtask is a directory of the root");
+        let target = program.ancestors().nth(2).expect("cargo builds into <target>/<profile>/");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the root");
         Self {
             root: root.to_owned(),
             target: target.to_owned(),
@@ -35,10 +30,7 @@ impl Workspace {
 
     /// The path of a binary built with the release profile.
     pub(crate) fn release_binary(&self, name: &str) -> PathBuf {
-        self.target
-            .join("release")
-            .join(name)
-            .with_extension(std::env::consts::EXE_EXTENSION)
+        self.target.join("release").join(name).with_extension(std::env::consts::EXE_EXTENSION)
     }
 
     /// Runs cargo with arguments that contain no spaces.
@@ -47,21 +39,12 @@ impl Workspace {
     }
 
     /// Fails with advice if a part of the Rust distribution is not installed.
-    pub(crate) fn require_component(
-        &self,
-        subcommand: &str,
-        component: &str,
-    ) -> Result<(), String> {
+    pub(crate) fn require_component(&self, subcommand: &str, component: &str) -> Result<(), String> {
         let mut probe = Command::new(&self.cargo);
-        probe
-            .args([subcommand, "--version"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        probe.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
         match probe.status() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(format!(
-                "{component} is missing; install it with `rustup component add {component}`"
-            )),
+            _ => Err(format!("{component} is missing; install it with `rustup component add {component}`")),
         }
     }
 
@@ -84,14 +67,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
         Err(error) => format!("cannot be started: {error}"),
     };
     // The name alone: where a program is installed is of no interest, what it was told is.
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
-    let words = std::iter::once(program)
-        .chain(command.get_args())
-        .map(OsStr::to_string_lossy);
-    Err(format!(
-        "`{}` {failure}",
-        words.collect::<Vec<_>>().join(" ")
-    ))
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy);
+    Err(format!("`{}` {failure}", words.collect::<Vec<_>>().join(" ")))
 }

@@ -3,10 +3,7 @@
 use std::process::{Command, Output};
 
 fn xtask(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(arguments)
-        .output()
-        .expect("xtask starts")
+    Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().expect("xtask starts")
 }
 
 #[test]
@@ -15,10 +12,7 @@ fn no_command_an_unknown_one_or_too_many_print_usage_and_exit_2() {
         let output = xtask(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
-        assert!(
-            String::from_utf8_lossy(&output.stderr).starts_with("Usage: cargo xtask"),
-            "{arguments:?}"
-        );
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("Usage: cargo xtask"), "{arguments:?}");
     }
 }
 

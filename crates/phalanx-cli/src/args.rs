@@ -11,12 +11,7 @@ use crate::failure::Failure;
 
 /// Steps a million reinforcement-learning environments in lockstep.
 #[derive(Debug, Parser)]
-#[command(
-    name = "phalanx",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
+#[command(name = "phalanx", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -199,17 +194,10 @@ pub(crate) enum Shell {
 
 fn policies_help() -> String {
     let lines = POLICIES.map(|(name, arguments, what)| {
-        let arguments = if arguments.is_empty() {
-            String::new()
-        } else {
-            format!("\n             {arguments}")
-        };
+        let arguments = if arguments.is_empty() { String::new() } else { format!("\n             {arguments}") };
         format!("  {name:<10} {what}{arguments}")
     });
-    format!(
-        "Policies and their arguments (--policy-arg):\n{}",
-        lines.join("\n")
-    )
+    format!("Policies and their arguments (--policy-arg):\n{}", lines.join("\n"))
 }
 
 /// A whole number of at least 1; `_` between digits and a suffix k, M or G are understood.
@@ -220,14 +208,10 @@ fn count(text: &str) -> Result<usize, String> {
         Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
         _ => (text, 1),
     };
-    let number = digits
-        .replace('_', "")
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(factor));
-    number.filter(|number| *number > 0).ok_or_else(|| {
-        "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned()
-    })
+    let number = digits.replace('_', "").parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -244,18 +228,15 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     use clap::error::ErrorKind;
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, demo or completions (see 'phalanx --help')",
-        ),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Failure::input("a command is needed: envs, rollout, trace, demo or completions (see 'phalanx --help')")
+        }
         _ => {
             let rendered = error.render().to_string();
-            let said = rendered.lines().take_while(|line| {
-                !line.starts_with("Usage:") && !line.starts_with("For more information")
-            });
-            let sentence: Vec<_> = said
-                .map(str::trim)
-                .filter(|line| !line.is_empty())
-                .collect();
+            let said = rendered
+                .lines()
+                .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+            let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
             Failure::input(sentence.join(" ").trim_start_matches("error: ").to_owned())
         }
     })

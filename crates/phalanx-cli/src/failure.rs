@@ -14,10 +14,7 @@ pub(crate) enum Failure {
     Engine(#[from] phalanx_core::Error),
     /// The engine refused something that a file holds.
     #[error("{path}: {error}")]
-    File {
-        path: String,
-        error: phalanx_core::Error,
-    },
+    File { path: String, error: phalanx_core::Error },
     /// Writing failed.
     #[error("cannot write {what}: {error}")]
     Write { what: String, error: io::Error },
@@ -39,10 +36,7 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::ClosedPipe;
         }
-        Self::Write {
-            what: "to standard output".to_owned(),
-            error,
-        }
+        Self::Write { what: "to standard output".to_owned(), error }
     }
 
     pub(crate) fn report(self) -> ExitCode {

@@ -13,24 +13,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::read(path).map(|contents| bytes = contents)
     };
-    result
-        .map(|()| bytes)
-        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
+    result.map(|()| bytes).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Checks that a file could be written here, before the work that fills it.
 pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
     let folder = folder_of(path);
     if path.is_dir() || !folder.is_dir() {
-        let why = if path.is_dir() {
-            "it is a folder"
-        } else {
-            "its folder does not exist"
-        };
-        return Err(Failure::input(format!(
-            "cannot write {}: {why}",
-            path.display()
-        )));
+        let why = if path.is_dir() { "it is a folder" } else { "its folder does not exist" };
+        return Err(Failure::input(format!("cannot write {}: {why}", path.display())));
     }
     Ok(())
 }
@@ -44,10 +35,7 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure>
         file.persist(path)?;
         Ok(())
     };
-    write().map_err(|error| Failure::Write {
-        what: path.display().to_string(),
-        error,
-    })
+    write().map_err(|error| Failure::Write { what: path.display().to_string(), error })
 }
 
 fn folder_of(path: &Path) -> PathBuf {

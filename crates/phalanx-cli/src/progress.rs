@@ -33,17 +33,9 @@ impl Progress {
         let display = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => Display::Nothing,
             (false, true) => Display::Bar(None),
-            (false, false) => Display::Lines {
-                next: start + LINE_INTERVAL,
-            },
+            (false, false) => Display::Lines { next: start + LINE_INTERVAL },
         };
-        Self {
-            what: what.into(),
-            total,
-            done: 0,
-            start,
-            display,
-        }
+        Self { what: what.into(), total, done: 0, start, display }
     }
 
     /// Reports that `steps` more have been made.
@@ -57,8 +49,7 @@ impl Progress {
                     bar.set_position(self.done);
                 } else if now - self.start > PATIENCE {
                     let template = "{msg} [{wide_bar}] {percent}%  {human_rate} steps/s  ETA {eta}";
-                    let style =
-                        ProgressStyle::with_template(template).expect("the template is valid");
+                    let style = ProgressStyle::with_template(template).expect("the template is valid");
                     let style = style.with_key(
                         "human_rate",
                         |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
@@ -80,11 +71,7 @@ impl Progress {
                 let rate = self.done as f64 / elapsed;
                 let left = (self.total - self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
-                eprintln!(
-                    "{}: {percent:.0}%, {} steps/s, {left:.0} s left",
-                    self.what,
-                    text::short(rate)
-                );
+                eprintln!("{}: {percent:.0}%, {} steps/s, {left:.0} s left", self.what, text::short(rate));
             }
             Display::Lines { .. } => {}
         }

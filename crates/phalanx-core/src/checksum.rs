@@ -7,37 +7,36 @@
 use crate::lanes::{Lanes, Uint};
 
 /// Odd, so that multiplication loses nothing; one for each place within a step, by position.
-const FACTORS: [u32; 8] = [
-    0x9e37_79b1,
-    0x85eb_ca77,
-    0xc2b2_ae3d,
-    0x27d4_eb2f,
-    0x1656_67b1,
-    0xd3a2_646d,
-    0xfd70_46c5,
-    0xb55a_4f09,
-];
+const FACTORS: [u32; 8] =
+    [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1, 0xd3a2_646d, 0xfd70_46c5, 0xb55a_4f09];
 
 /// What the flags add.
 const TERMINATED: u32 = 0x7feb_352d;
 const TRUNCATED: u32 = 0x846c_a68b;
+/// What tells a first observation from a later one.
+const START: u32 = 0x68e3_1da5;
 
 #[inline(always)]
 fn factor(place: usize) -> u32 {
     FACTORS[place % FACTORS.len()].wrapping_add(2 * (place / FACTORS.len()) as u32)
 }
 
-/// Folds an observation into each lane's word.
+/// The weighted sum of an observation's bit patterns.
 #[inline(always)]
-pub(crate) fn fold_observation<R: Lanes>(word: R::Uint, obs: &[R]) -> R::Uint {
-    let mut sum = word.rotate_left(5);
-    for (place, value) in obs.iter().enumerate() {
-        sum = sum.wrapping_add(value.to_bits().mul_low(R::Uint::splat(factor(place + 1))));
-    }
-    sum
+fn weigh<R: Lanes>(obs: &[R]) -> R::Uint {
+    obs.iter().enumerate().fold(R::Uint::splat(0), |sum, (place, value)| {
+        sum.wrapping_add(value.to_bits().mul_low(R::Uint::splat(factor(place + 1))))
+    })
 }
 
-/// Folds a whole transition into each lane's word.
+/// What the first observation of an episode adds to each lane's word. It is added to the step that ended
+/// the previous episode, so it is weighted differently.
+#[inline(always)]
+pub(crate) fn start_word<R: Lanes>(obs: &[R]) -> R::Uint {
+    weigh(obs).mul_low(R::Uint::splat(START))
+}
+
+/// Folds a transition into each lane's word.
 #[inline(always)]
 pub(crate) fn fold_transition<R: Lanes>(
     word: R::Uint,
@@ -46,11 +45,9 @@ pub(crate) fn fold_transition<R: Lanes>(
     terminated: R::Mask,
     truncated: R::Mask,
 ) -> R::Uint {
-    let flags =
-        R::Uint::masked(terminated, TERMINATED).wrapping_add(R::Uint::masked(truncated, TRUNCATED));
-    fold_observation(word, obs)
-        .wrapping_add(reward.to_bits().mul_low(R::Uint::splat(factor(0))))
-        .wrapping_add(flags)
+    let reward = reward.to_bits().mul_low(R::Uint::splat(factor(0)));
+    let flags = R::Uint::masked(terminated, TERMINATED).wrapping_add(R::Uint::masked(truncated, TRUNCATED));
+    word.rotate_left(5).wrapping_add(weigh(obs)).wrapping_add(reward).wrapping_add(flags)
 }
 
 /// Combines the words of all environments.
@@ -79,13 +76,7 @@ mod tests {
             fold_transition(7, &obs, 1.0, true, true),
         ];
         for bit in 0..32 {
-            all.push(fold_transition(
-                7,
-                &obs,
-                f32::from_bits(1.0_f32.to_bits() ^ 1 << bit),
-                false,
-                false,
-            ));
+            all.push(fold_transition(7, &obs, f32::from_bits(1.0_f32.to_bits() ^ 1 << bit), false, false));
             for place in 0..4 {
                 let mut changed = obs;
                 changed[place] = f32::from_bits(changed[place].to_bits() ^ 1 << bit);

@@ -79,16 +79,8 @@ impl Error {
     }
 
     /// A value outside of what is allowed.
-    pub fn out_of_range(
-        what: impl Into<String>,
-        value: impl Display,
-        allowed: impl Into<String>,
-    ) -> Self {
-        Self::OutOfRange {
-            what: what.into(),
-            value: value.to_string(),
-            allowed: allowed.into(),
-        }
+    pub fn out_of_range(what: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::OutOfRange { what: what.into(), value: value.to_string(), allowed: allowed.into() }
     }
 }
 
@@ -104,22 +96,13 @@ fn suggestion(name: &str, known: &[String]) -> String {
         .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let quoted = |names: &[&String]| {
-        names
-            .iter()
-            .map(|n| format!("'{n}'"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let quoted = |names: &[&String]| names.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
     let all = format!("known: {}", quoted(&known.iter().collect::<Vec<_>>()));
     match near.as_slice() {
         [] => all,
         near => {
             let best: Vec<_> = near.iter().take(3).map(|(_, n)| *n).collect();
-            format!(
-                "did you mean {}? ({all})",
-                quoted(&best).replacen(", ", " or ", best.len().saturating_sub(1))
-            )
+            format!("did you mean {}? ({all})", quoted(&best).replacen(", ", " or ", best.len().saturating_sub(1)))
         }
     }
 }
@@ -130,22 +113,9 @@ mod tests {
 
     #[test]
     fn an_unknown_name_comes_with_the_nearest_ones() {
-        let message = Error::unknown(
-            "environment",
-            "cartpol",
-            None,
-            ["CartPole-v1", "Acrobot-v1"],
-        )
-        .to_string();
-        assert!(
-            message.starts_with("unknown environment 'cartpol'; did you mean 'CartPole-v1'?"),
-            "{message}"
-        );
-        let message =
-            Error::unknown("policy", "zzz", Some("CartPole-v1"), ["random", "pid"]).to_string();
-        assert_eq!(
-            message,
-            "unknown policy 'zzz' for CartPole-v1; known: 'random', 'pid'"
-        );
+        let message = Error::unknown("environment", "cartpol", None, ["CartPole-v1", "Acrobot-v1"]).to_string();
+        assert!(message.starts_with("unknown environment 'cartpol'; did you mean 'CartPole-v1'?"), "{message}");
+        let message = Error::unknown("policy", "zzz", Some("CartPole-v1"), ["random", "pid"]).to_string();
+        assert_eq!(message, "unknown policy 'zzz' for CartPole-v1; known: 'random', 'pid'");
     }
 }

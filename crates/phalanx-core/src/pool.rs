@@ -29,9 +29,7 @@ pub struct Pool {
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool")
-            .field("threads", &self.threads())
-            .finish()
+        f.debug_struct("Pool").field("threads", &self.threads()).finish()
     }
 }
 
@@ -85,11 +83,7 @@ impl Pool {
                     .expect("the system can start another thread")
             })
             .collect();
-        Self {
-            shared,
-            workers,
-            turn: Mutex::new(()),
-        }
+        Self { shared, workers, turn: Mutex::new(()) }
     }
 
     /// Threads that work on a job.
@@ -100,14 +94,13 @@ impl Pool {
     /// Cuts `rows` rows into ranges of `grain` and calls `work` once for each, on all threads.
     ///
     /// `parts` holds what the rows consist of; each call gets the parts of its own range.
-    pub fn for_each<P: Parts>(
-        &self,
-        rows: usize,
-        grain: usize,
-        parts: P,
-        work: impl Fn(Range<usize>, P::Part) + Sync,
-    ) {
+    pub fn for_each<P: Parts>(&self, rows: usize, grain: usize, parts: P, work: impl Fn(Range<usize>, P::Part) + Sync) {
         assert!(grain > 0, "a range needs at least one row");
+        if grain >= rows || self.workers.is_empty() {
+            // SAFETY: one part with all rows cannot overlap another.
+            let part = unsafe { parts.part(0..rows) };
+            return work(0..rows, part);
+        }
         let run = |task: usize| {
             let range = task * grain..rows.min((task + 1) * grain);
             // SAFETY: every task number is handed out once, and tasks have disjoint ranges of rows.
@@ -119,13 +112,7 @@ impl Pool {
 
     /// Calls `run` with each of `0..tasks`, on all threads, and returns when all calls have.
     fn run(&self, tasks: usize, run: &(dyn Fn(usize) + Sync)) {
-        if self.workers.is_empty() || tasks <= 1 {
-            return (0..tasks).for_each(run);
-        }
-        let _turn = self
-            .turn
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _turn = self.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let shared = &*self.shared;
         // SAFETY: this only forgets the closure's lifetime. `Closing` below waits, also when `run`
         // panics, until nobody can touch the job any more.
@@ -136,9 +123,7 @@ impl Pool {
         unsafe { *shared.job.get() = Some(Job { run, tasks }) };
         shared.next_task.store(0, Ordering::Relaxed);
         let epoch = shared.gate.load(Ordering::Relaxed) >> 32;
-        shared
-            .gate
-            .store((epoch.wrapping_add(1) << 32) | OPEN, Ordering::SeqCst);
+        shared.gate.store((epoch.wrapping_add(1) << 32) | OPEN, Ordering::SeqCst);
         if shared.sleepers.load(Ordering::SeqCst) > 0 {
             drop(shared.bed.lock());
             shared.wake.notify_all();
@@ -146,11 +131,7 @@ impl Pool {
         let closing = Closing(shared);
         shared.run_tasks(Job { run, tasks });
         drop(closing);
-        let panic = shared
-            .panic
-            .lock()
-            .expect("no panic while this lock is held")
-            .take();
+        let panic = shared.panic.lock().expect("no panic while this lock is held").take();
         if let Some(payload) = panic {
             resume_unwind(payload);
         }
@@ -179,11 +160,7 @@ impl Drop for Closing<'_> {
         while self.0.gate.load(Ordering::Acquire) & INSIDE != 0 {
             spins += 1;
             // The other core may be somebody else's: give ours up rather than burn it.
-            if spins < SPINS {
-                std::hint::spin_loop()
-            } else {
-                std::thread::yield_now()
-            }
+            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 }
@@ -205,11 +182,9 @@ impl Shared {
         let mut seen = 0;
         while let Some(epoch) = self.next_epoch(seen) {
             seen = epoch;
-            let entered = self
-                .gate
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |gate| {
-                    (gate >> 32 == epoch && gate & OPEN != 0).then_some(gate + 1)
-                });
+            let entered = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, |gate| {
+                (gate >> 32 == epoch && gate & OPEN != 0).then_some(gate + 1)
+            });
             if entered.is_err() {
                 continue;
             }
@@ -266,12 +241,7 @@ pub struct Rows<'a, T> {
 impl<'a, T> Rows<'a, T> {
     /// Rows of `width` elements.
     pub fn new(slice: &'a mut [T], width: usize) -> Self {
-        Self {
-            start: slice.as_mut_ptr(),
-            len: slice.len(),
-            width,
-            slice: PhantomData,
-        }
+        Self { start: slice.as_mut_ptr(), len: slice.len(), width, slice: PhantomData }
     }
 }
 
@@ -282,10 +252,7 @@ impl<'a, T: Send> Parts for Rows<'a, T> {
     type Part = &'a mut [T];
 
     unsafe fn part(&self, rows: Range<usize>) -> &'a mut [T] {
-        let (start, end) = (
-            (rows.start * self.width).min(self.len),
-            (rows.end * self.width).min(self.len),
-        );
+        let (start, end) = ((rows.start * self.width).min(self.len), (rows.end * self.width).min(self.len));
         debug_assert!(start <= end);
         // SAFETY: within the slice by the line above, exclusive by this function's contract, and alive
         // for 'a because the slice is borrowed for it.
@@ -327,12 +294,7 @@ mod tests {
                             cells.iter_mut().for_each(|c| *c += row as u32 + 1);
                         }
                     });
-                    assert!(
-                        cells
-                            .iter()
-                            .enumerate()
-                            .all(|(i, c)| *c == i as u32 / 3 + 1)
-                    );
+                    assert!(cells.iter().enumerate().all(|(i, c)| *c == i as u32 / 3 + 1));
                 }
             }
         }
@@ -379,9 +341,7 @@ mod tests {
         for bad in 0..8 {
             let mut cells = [0; 8];
             let caught = catch_unwind(AssertUnwindSafe(|| {
-                pool.for_each(8, 1, Rows::new(&mut cells, 1), |range, _| {
-                    assert_ne!(range.start, bad, "row {bad}")
-                });
+                pool.for_each(8, 1, Rows::new(&mut cells, 1), |range, _| assert_ne!(range.start, bad, "row {bad}"));
             }));
             assert!(caught.is_err());
         }

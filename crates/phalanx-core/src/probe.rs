@@ -86,15 +86,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> LaneProbe<E, R> {
         let params = E::Params::<R>::from_values(|field, _| exact.value(field, 0));
         let stream = Stream::of_seed(seed, 0);
         let state = env.reset(&params, &mut stream.draws(Purpose::Reset, 0, 0));
-        Self {
-            env,
-            spec,
-            params,
-            stream,
-            episode: 0,
-            steps: 0,
-            state,
-        }
+        Self { env, spec, params, stream, episode: 0, steps: 0, state }
     }
 }
 
@@ -105,26 +97,15 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
 
     fn params(&self) -> Vec<(&'static str, f64)> {
         let names = E::Params::<R>::NAMES;
-        names
-            .iter()
-            .enumerate()
-            .map(|(field, name)| (*name, self.params.value(field, 0)))
-            .collect()
+        names.iter().enumerate().map(|(field, name)| (*name, self.params.value(field, 0))).collect()
     }
 
     fn state(&self) -> Vec<f64> {
-        (0..self.spec.state_names.len())
-            .map(|field| self.state.value(field, 0))
-            .collect()
+        (0..self.spec.state_names.len()).map(|field| self.state.value(field, 0)).collect()
     }
 
     fn observation(&self) -> Vec<f32> {
-        self.env
-            .observe(&self.params, &self.state)
-            .as_ref()
-            .iter()
-            .map(|value| value.lane_f64(0) as f32)
-            .collect()
+        self.env.observe(&self.params, &self.state).as_ref().iter().map(|value| value.lane_f64(0) as f32).collect()
     }
 
     fn set_state(&mut self, state: &[f64]) -> Result<()> {
@@ -137,39 +118,28 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
     fn next_episode(&mut self) {
         self.episode += 1;
         self.steps = 0;
-        self.state = self.env.reset(
-            &self.params,
-            &mut self.stream.draws(Purpose::Reset, self.episode, 0),
-        );
+        self.state = self.env.reset(&self.params, &mut self.stream.draws(Purpose::Reset, self.episode, 0));
     }
 
     fn random_action(&self, tick: u64) -> Vec<f64> {
         let policy = Random::new(self.spec.action.clone());
-        let moment = Moment {
-            stream: &self.stream,
-            tick,
-            step: self.steps,
-        };
+        let moment = Moment { stream: &self.stream, tick, step: self.steps };
         let mut working_space = policy.scratch();
+        policy.replenish(&self.stream, tick, 1, &mut working_space);
         let mut decision = Decision::new(&policy, moment, &[], &mut (), &mut working_space);
         match &self.spec.action {
             ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
             // Rounded to single precision, as every continuous action of a batch is.
-            ActionSpace::Box { low, .. } => (0..low.len())
-                .map(|k| f64::from(decision.component(k).lane_f64(0) as f32))
-                .collect(),
+            ActionSpace::Box { low, .. } => {
+                (0..low.len()).map(|k| f64::from(decision.component(k).lane_f64(0) as f32)).collect()
+            }
         }
     }
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
-        let step = self.env.step(
-            &self.params,
-            &self.state,
-            E::Action::from_components(action),
-            &mut draws,
-        );
+        let step = self.env.step(&self.params, &self.state, E::Action::from_components(action), &mut draws);
         self.state = step.state;
         self.steps += 1;
         Ok(ProbeStep {
@@ -191,14 +161,8 @@ pub fn check_action(spec: &EnvSpec, action: &[f64]) -> Result<()> {
         });
     }
     match spec.action {
-        ActionSpace::Discrete { n }
-            if action[0].fract() != 0.0 || !(0.0..f64::from(n)).contains(&action[0]) =>
-        {
-            Err(Error::out_of_range(
-                "the action",
-                action[0],
-                format!("a whole number from 0 to {}", n - 1),
-            ))
+        ActionSpace::Discrete { n } if action[0].fract() != 0.0 || !(0.0..f64::from(n)).contains(&action[0]) => {
+            Err(Error::out_of_range("the action", action[0], format!("a whole number from 0 to {}", n - 1)))
         }
         _ if action.iter().any(|value| !value.is_finite()) => {
             Err(Error::out_of_range("the action", "not finite", "a number"))

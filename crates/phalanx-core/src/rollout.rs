@@ -40,14 +40,7 @@ impl Rollout {
     pub fn new(policy: Policy, batch: &dyn Batch) -> Self {
         let blocks = batch.num_envs().div_ceil(BLOCK);
         let lines = vec![Line::default(); blocks * (1 + policy.memory_words())];
-        Self {
-            policy,
-            num_envs: batch.num_envs(),
-            lines,
-            tick: 0,
-            stats: EpisodeStats::default(),
-            scratch: Vec::new(),
-        }
+        Self { policy, num_envs: batch.num_envs(), lines, tick: 0, stats: EpisodeStats::default(), scratch: Vec::new() }
     }
 
     /// Advances `batch` by `steps` steps, `chunk` at a time; `after_chunk` hears how many steps each
@@ -87,12 +80,7 @@ impl Rollout {
     /// A number that depends on every observation, reward and flag so far, and on nothing else.
     pub fn checksum(&self) -> u64 {
         let words_per_block = self.lines.len() / self.num_envs.div_ceil(BLOCK);
-        let words = self
-            .lines
-            .iter()
-            .step_by(words_per_block)
-            .flat_map(|line| line.0)
-            .take(self.num_envs);
+        let words = self.lines.iter().step_by(words_per_block).flat_map(|line| line.0).take(self.num_envs);
         checksum::combine(words)
     }
 

@@ -30,9 +30,7 @@ pub fn encode(kind: &str, header: &impl Serialize, payload: &[&[u8]]) -> Vec<u8>
     bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&header);
     bytes.extend_from_slice(&(length as u64).to_le_bytes());
-    payload
-        .iter()
-        .for_each(|part| bytes.extend_from_slice(part));
+    payload.iter().for_each(|part| bytes.extend_from_slice(part));
     let hash = hash(&bytes);
     bytes.extend_from_slice(&hash.to_le_bytes());
     bytes
@@ -48,9 +46,7 @@ pub fn decode<'a, H: DeserializeOwned>(kind: &str, bytes: &'a [u8]) -> Result<(H
     let fail = |why: &str| Err(Error::Snapshot(why.to_owned()));
     let mut rest = bytes;
     let mut take = |n: usize| -> Result<&'a [u8]> {
-        let (taken, left) = rest
-            .split_at_checked(n)
-            .ok_or_else(|| Error::Snapshot("is truncated".to_owned()))?;
+        let (taken, left) = rest.split_at_checked(n).ok_or_else(|| Error::Snapshot("is truncated".to_owned()))?;
         rest = left;
         Ok(taken)
     };
@@ -64,9 +60,7 @@ pub fn decode<'a, H: DeserializeOwned>(kind: &str, bytes: &'a [u8]) -> Result<(H
     let long = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let version = word(take(4)?);
     if version != VERSION {
-        return fail(&format!(
-            "has format version {version}, but this program reads version {VERSION}"
-        ));
+        return fail(&format!("has format version {version}, but this program reads version {VERSION}"));
     }
     let header_length = word(take(4)?) as usize;
     let header = take(header_length)?;
@@ -85,22 +79,15 @@ pub fn decode<'a, H: DeserializeOwned>(kind: &str, bytes: &'a [u8]) -> Result<(H
 }
 
 fn parse<T: DeserializeOwned>(header: &[u8]) -> Result<T> {
-    serde_json::from_slice(header)
-        .map_err(|error| Error::Snapshot(format!("has an unreadable header: {error}")))
+    serde_json::from_slice(header).map_err(|error| Error::Snapshot(format!("has an unreadable header: {error}")))
 }
 
 /// Refuses a snapshot whose `what` differs from ours.
-pub fn check_equal<T: PartialEq + Display + ?Sized>(
-    what: &str,
-    snapshot: &T,
-    ours: &T,
-) -> Result<()> {
+pub fn check_equal<T: PartialEq + Display + ?Sized>(what: &str, snapshot: &T, ours: &T) -> Result<()> {
     if snapshot == ours {
         return Ok(());
     }
-    Err(Error::Snapshot(format!(
-        "has {what} {snapshot}, but {what} {ours} is in use here"
-    )))
+    Err(Error::Snapshot(format!("has {what} {snapshot}, but {what} {ours} is in use here")))
 }
 
 /// A fast non-cryptographic hash, eight bytes at a time.
@@ -127,32 +114,21 @@ mod tests {
     fn round_trip() {
         let bytes = sample();
         let (header, payload): ((i32, String), _) = decode("test", &bytes).unwrap();
-        assert_eq!(
-            (header, payload),
-            ((7, "seven".to_owned()), &[1, 2, 3, 4][..])
-        );
+        assert_eq!((header, payload), ((7, "seven".to_owned()), &[1, 2, 3, 4][..]));
     }
 
     #[test]
     fn every_truncation_and_every_flipped_byte_is_refused() {
         let bytes = sample();
         for len in 0..bytes.len() {
-            assert!(
-                decode::<(i32, String)>("test", &bytes[..len]).is_err(),
-                "cut at {len}"
-            );
+            assert!(decode::<(i32, String)>("test", &bytes[..len]).is_err(), "cut at {len}");
         }
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            assert!(
-                decode::<(i32, String)>("test", &damaged).is_err(),
-                "flipped at {at}"
-            );
+            assert!(decode::<(i32, String)>("test", &damaged).is_err(), "flipped at {at}");
         }
-        let wrong_kind = decode::<(i32, String)>("batch", &bytes)
-            .unwrap_err()
-            .to_string();
+        let wrong_kind = decode::<(i32, String)>("batch", &bytes).unwrap_err().to_string();
         assert_eq!(wrong_kind, "snapshot holds a test, not a batch");
     }
 }

@@ -43,12 +43,7 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     fn reset(&self, state: &mut Self::State, draws: &mut Draws<f32>);
 
     /// One step, in place.
-    fn step(
-        &self,
-        state: &mut Self::State,
-        action: SoloAction<'_>,
-        draws: &mut Draws<f32>,
-    ) -> Outcome;
+    fn step(&self, state: &mut Self::State, action: SoloAction<'_>, draws: &mut Draws<f32>) -> Outcome;
 
     /// Writes what a policy sees of a state.
     fn observe(&self, state: &Self::State, obs: &mut [f32]);

@@ -63,11 +63,7 @@ pub struct ObservationSpace {
 impl ObservationSpace {
     /// Bounds ±`bound`.
     pub fn symmetric(names: &'static [&'static str], bound: &[f32]) -> Self {
-        Self {
-            names,
-            low: bound.iter().map(|b| -b).collect(),
-            high: bound.to_vec(),
-        }
+        Self { names, low: bound.iter().map(|b| -b).collect(), high: bound.to_vec() }
     }
 
     /// Number of components.
@@ -83,13 +79,7 @@ impl std::fmt::Display for ObservationSpace {
 }
 
 fn write_box(f: &mut std::fmt::Formatter<'_>, low: &[f32], high: &[f32]) -> std::fmt::Result {
-    let list = |values: &[f32]| {
-        values
-            .iter()
-            .map(f32::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(", ");
     if low.iter().zip(high).all(|(l, h)| *l == -h) {
         write!(f, "Box(±[{}])", list(high))
     } else {
@@ -99,13 +89,11 @@ fn write_box(f: &mut std::fmt::Formatter<'_>, low: &[f32], high: &[f32]) -> std:
 
 /// JSON has no infinity; an unbounded component is the text `"inf"` or `"-inf"`.
 fn finite_or_text<S: serde::Serializer>(values: &[f32], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(values.iter().map(|v| {
-        if v.is_finite() {
-            serde_json::Value::from(*v)
-        } else {
-            serde_json::Value::from(v.to_string())
-        }
-    }))
+    serializer.collect_seq(
+        values
+            .iter()
+            .map(|v| if v.is_finite() { serde_json::Value::from(*v) } else { serde_json::Value::from(v.to_string()) }),
+    )
 }
 
 /// A physical constant that each environment of a batch may have its own value of.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lanes::{BLOCK, Lanes, Line, Stored};
+
 /// Returns are summed in fixed point (2^-16), because integer sums are associative: the statistics of a
 /// run have the same bits for every chunk size, thread count and lane width.
 const FIXED_POINT: f64 = 65_536.0;
@@ -14,6 +16,11 @@ pub struct EpisodeStats {
     length_squares: u128,
     return_sum: i128,
     return_squares: u128,
+}
+
+#[inline(always)]
+fn fixed_point(episode_return: f32) -> i64 {
+    (f64::from(episode_return) * FIXED_POINT) as i64
 }
 
 /// A mean and the spread of single values around it.
@@ -29,10 +36,10 @@ impl EpisodeStats {
     /// Adds one finished episode.
     #[inline(always)]
     pub fn add(&mut self, episode_return: f32, length: u32) {
-        let fixed = (f64::from(episode_return) * FIXED_POINT) as i64;
+        let fixed = fixed_point(episode_return);
         self.episodes += 1;
         self.length_sum += u64::from(length);
-        self.length_squares += u128::from(length) * u128::from(length);
+        self.length_squares += u128::from(u64::from(length) * u64::from(length));
         self.return_sum += i128::from(fixed);
         self.return_squares += (i128::from(fixed) * i128::from(fixed)) as u128;
     }
@@ -53,10 +60,7 @@ impl EpisodeStats {
 
     /// Mean and spread of the return; `None` before the first episode has finished.
     pub fn returns(&self) -> Option<MeanStd> {
-        self.mean_std(
-            self.return_sum as f64 / FIXED_POINT,
-            self.return_squares as f64 / (FIXED_POINT * FIXED_POINT),
-        )
+        self.mean_std(self.return_sum as f64 / FIXED_POINT, self.return_squares as f64 / (FIXED_POINT * FIXED_POINT))
     }
 
     /// Mean and spread of the length; `None` before the first episode has finished.
@@ -68,11 +72,71 @@ impl EpisodeStats {
         let n = self.episodes as f64;
         (self.episodes > 0).then(|| {
             let mean = sum / n;
-            MeanStd {
-                mean,
-                std: (squares / n - mean * mean).max(0.0).sqrt(),
-            }
+            MeanStd { mean, std: (squares / n - mean * mean).max(0.0).sqrt() }
         })
+    }
+}
+
+/// Episodes that end inside a hot loop: noted there lanes at a time, counted later.
+///
+/// Counting lane by lane inside the loop would cost a tenth of a step.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    stats: EpisodeStats,
+    noted: usize,
+    lanes: [u32; Self::CAPACITY],
+    returns: [Line; Self::CAPACITY],
+    lengths: [Line; Self::CAPACITY],
+}
+
+impl Tally {
+    const CAPACITY: usize = 32;
+
+    pub(crate) fn new() -> Self {
+        let lines = [Line::default(); Self::CAPACITY];
+        Self { stats: EpisodeStats::default(), noted: 0, lanes: [0; Self::CAPACITY], returns: lines, lengths: lines }
+    }
+
+    /// All episodes noted so far.
+    pub(crate) fn into_stats(mut self) -> EpisodeStats {
+        self.count();
+        self.stats
+    }
+
+    /// Makes room and answers for how many notes there is.
+    pub(crate) fn room(&mut self) -> usize {
+        if self.noted == Self::CAPACITY {
+            self.count();
+        }
+        Self::CAPACITY - self.noted
+    }
+
+    /// Notes the episodes that end in some lanes (bit by bit), which may be none. There must be room.
+    #[inline(always)]
+    pub(crate) fn note<R: Lanes>(&mut self, lanes: u32, episode_return: R, length: R::Uint) {
+        // The remainder proves the index to the compiler; there is room, so it never changes it.
+        let at = self.noted % Self::CAPACITY;
+        self.lanes[at] = lanes;
+        episode_return.store(&mut self.returns[at], 0);
+        length.store(&mut self.lengths[at], 0);
+        // A note without an end is overwritten by the next.
+        self.noted = at + usize::from(lanes != 0);
+    }
+
+    #[inline(never)]
+    fn count(&mut self) {
+        // Local sums stay in registers.
+        let mut stats = EpisodeStats::default();
+        for i in 0..self.noted {
+            let mut lanes = self.lanes[i];
+            while lanes != 0 {
+                let lane = lanes.trailing_zeros() as usize % BLOCK;
+                stats.add(f32::from_bits(self.returns[i].0[lane]), self.lengths[i].0[lane]);
+                lanes &= lanes - 1;
+            }
+        }
+        self.stats.merge(&stats);
+        self.noted = 0;
     }
 }
 

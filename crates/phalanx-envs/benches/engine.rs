@@ -25,21 +25,13 @@ struct Case {
 
 /// A random roll-out with checksum and statistics: what `phalanx rollout` runs.
 fn rollout(env: &'static str, num_envs: usize, chunk: usize, pool: &Arc<Pool>) -> Case {
-    let config = BatchConfig {
-        num_envs,
-        pool: Arc::clone(pool),
-        autoreset: Autoreset::SameStep,
-        ..Default::default()
-    };
+    let config = BatchConfig { num_envs, pool: Arc::clone(pool), autoreset: Autoreset::SameStep, ..Default::default() };
     let mut batch = registry::find(env).unwrap().batch(&config).unwrap();
     let policy = Policy::parse("random", &[], batch.spec()).unwrap();
     let mut rollout = Rollout::new(policy, &*batch);
     let steps = (STEPS / num_envs).max(1);
     Case {
-        name: format!(
-            "rollout {env} envs={num_envs} chunk={chunk} threads={}",
-            pool.threads()
-        ),
+        name: format!("rollout {env} envs={num_envs} chunk={chunk} threads={}", pool.threads()),
         run: Box::new(move || {
             let start = Instant::now();
             rollout.run(&mut *batch, steps, chunk, |_| true).unwrap();
@@ -51,32 +43,18 @@ fn rollout(env: &'static str, num_envs: usize, chunk: usize, pool: &Arc<Pool>) -
 
 /// `step_into` with actions given by the caller and row-major observations written out.
 fn step_into(env: &'static str, num_envs: usize, autoreset: Autoreset, pool: &Arc<Pool>) -> Case {
-    let config = BatchConfig {
-        num_envs,
-        pool: Arc::clone(pool),
-        autoreset,
-        ..Default::default()
-    };
+    let config = BatchConfig { num_envs, pool: Arc::clone(pool), autoreset, ..Default::default() };
     let mut batch = registry::find(env).unwrap().batch(&config).unwrap();
     let mut buffers = StepBuffers::new(num_envs, batch.spec().observation.dim());
     let calls = (STEPS / 4 / num_envs.max(4)).max(1);
     // A hundred arrays of actions, used in turn.
     let action = batch.spec().action.clone();
     let word = |i: usize| ((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
-    let n = if let ActionSpace::Discrete { n } = action {
-        n
-    } else {
-        1
-    };
+    let n = if let ActionSpace::Discrete { n } = action { n } else { 1 };
     let indices: Vec<i32> = (0..num_envs * 100).map(|i| (word(i) % n) as i32).collect();
-    let values: Vec<f32> = (0..num_envs * 100)
-        .map(|i| word(i) as f32 / (1_u64 << 30) as f32 - 1.0)
-        .collect();
+    let values: Vec<f32> = (0..num_envs * 100).map(|i| word(i) as f32 / (1_u64 << 30) as f32 - 1.0).collect();
     Case {
-        name: format!(
-            "step_into {env} envs={num_envs} {autoreset:?} threads={}",
-            pool.threads()
-        ),
+        name: format!("step_into {env} envs={num_envs} {autoreset:?} threads={}", pool.threads()),
         run: Box::new(move || {
             let start = Instant::now();
             for call in 0..calls {
@@ -94,30 +72,16 @@ fn step_into(env: &'static str, num_envs: usize, autoreset: Autoreset, pool: &Ar
 }
 
 fn main() {
-    let filter = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with("--"))
-        .unwrap_or_default();
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     let (one, two) = (Arc::new(Pool::new(1)), Arc::new(Pool::new(2)));
     let mut cases = Vec::new();
-    for (num_envs, chunk) in [
-        (1_024, 256),
-        (10_240, 256),
-        (102_400, 128),
-        (1_048_576, 128),
-        (1_048_576, 32),
-        (1_048_576, 1),
-    ] {
+    for (num_envs, chunk) in
+        [(1_024, 256), (10_240, 256), (102_400, 128), (1_048_576, 128), (1_048_576, 32), (1_048_576, 1)]
+    {
         cases.push(rollout("CartPole-v1", num_envs, chunk, &two));
     }
     cases.push(rollout("CartPole-v1", 1_024, 256, &one));
-    for env in [
-        "Pendulum-v1",
-        "pendulum-control",
-        "MountainCar-v0",
-        "MountainCarContinuous-v0",
-        "Acrobot-v1",
-    ] {
+    for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"] {
         cases.push(rollout(env, 102_400, 128, &two));
     }
     for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
@@ -136,11 +100,7 @@ fn main() {
     }
     for (case, rates) in cases.iter().zip(&mut rates) {
         rates.sort_by(f64::total_cmp);
-        let [low, median, high] =
-            [rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]].map(|rate| rate / 1e6);
-        println!(
-            "{:<62} {median:>8.1} M steps/s  [{low:.1}, {high:.1}]",
-            case.name
-        );
+        let [low, median, high] = [rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]].map(|rate| rate / 1e6);
+        println!("{:<62} {median:>8.1} M steps/s  [{low:.1}, {high:.1}]", case.name);
     }
 }

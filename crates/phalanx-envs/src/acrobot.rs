@@ -76,13 +76,8 @@ impl Acrobot {
     /// The state's rate of change under a torque.
     #[inline(always)]
     fn rate<R: Real>(&self, p: &Params<R>, state: &State<R>, torque: R) -> State<R> {
-        let (m1, m2, l1, lc1, lc2) = (
-            p.link_mass_1,
-            p.link_mass_2,
-            p.link_length_1,
-            p.link_com_pos_1,
-            p.link_com_pos_2,
-        );
+        let (m1, m2, l1, lc1, lc2) =
+            (p.link_mass_1, p.link_mass_2, p.link_length_1, p.link_com_pos_1, p.link_com_pos_2);
         let two = R::splat(2.0);
         let coupling = m2 * l1 * lc2;
         let second = m2 * lc2 * lc2 + p.link_moi;
@@ -96,23 +91,12 @@ impl Acrobot {
         let d1 = (two * coupling).mul_add(cos2, first);
         let d2 = coupling.mul_add(cos2, second);
         let phi2 = m2 * lc2 * p.gravity * sin12;
-        let phi1 = -(coupling * w2 * (w2 + two * w1) * sin2)
-            + (m1 * lc1 + m2 * l1) * p.gravity * sin1
-            + phi2;
+        let phi1 = -(coupling * w2 * (w2 + two * w1) * sin2) + (m1 * lc1 + m2 * l1) * p.gravity * sin1 + phi2;
         let ratio = d2 / d1;
-        let centrifugal = if self.nips {
-            R::splat(0.0)
-        } else {
-            coupling * w1 * w1 * sin2
-        };
+        let centrifugal = if self.nips { R::splat(0.0) } else { coupling * w1 * w1 * sin2 };
         let a2 = (torque + ratio * phi1 - centrifugal - phi2) / (second - d2 * ratio);
         let a1 = -(d2 * a2 + phi1) / d1;
-        State {
-            theta1: w1,
-            theta2: w2,
-            theta1_dot: a1,
-            theta2_dot: a2,
-        }
+        State { theta1: w1, theta2: w2, theta1_dot: a1, theta2_dot: a2 }
     }
 }
 
@@ -130,14 +114,7 @@ impl LaneEnv for Acrobot {
     type Obs<R: Real> = [R; 6];
 
     fn spec(&self) -> EnvSpec {
-        const NAMES: &[&str] = &[
-            "cos_theta1",
-            "sin_theta1",
-            "cos_theta2",
-            "sin_theta2",
-            "theta1_dot",
-            "theta2_dot",
-        ];
+        const NAMES: &[&str] = &["cos_theta1", "sin_theta1", "cos_theta2", "sin_theta2", "theta1_dot", "theta2_dot"];
         let (w1, w2) = (4.0 * std::f32::consts::PI, 9.0 * std::f32::consts::PI);
         EnvSpec {
             name: "Acrobot-v1",
@@ -169,12 +146,7 @@ impl LaneEnv for Acrobot {
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
         let mut coordinate = || draws.uniform(params.low, params.high);
-        State {
-            theta1: coordinate(),
-            theta2: coordinate(),
-            theta1_dot: coordinate(),
-            theta2_dot: coordinate(),
-        }
+        State { theta1: coordinate(), theta2: coordinate(), theta1_dot: coordinate(), theta2_dot: coordinate() }
     }
 
     #[inline(always)]
@@ -192,10 +164,7 @@ impl LaneEnv for Acrobot {
         let k3 = self.rate(params, &state.moved(&k2, half), torque);
         let k4 = self.rate(params, &state.moved(&k3, whole), torque);
         // k1 + 2 k2 + 2 k3 + k4, times dt/6.
-        let sum = k1
-            .moved(&k2, R::splat(2.0))
-            .moved(&k3, R::splat(2.0))
-            .moved(&k4, R::splat(1.0));
+        let sum = k1.moved(&k2, R::splat(2.0)).moved(&k3, R::splat(2.0)).moved(&k4, R::splat(1.0));
         let moved = state.moved(&sum, params.dt * R::splat(1.0 / 6.0));
 
         let state = State {
@@ -209,11 +178,7 @@ impl LaneEnv for Acrobot {
         let height = -cos1 - (cos1 * cos2 - sin1 * sin2);
         let terminated = height.gt(R::splat(1.0));
         let reward = R::select(terminated, R::splat(0.0), R::splat(-1.0));
-        Step {
-            state,
-            reward,
-            terminated,
-        }
+        Step { state, reward, terminated }
     }
 
     #[inline(always)]
@@ -233,86 +198,27 @@ mod tests {
     fn golden_states_of_gymnasium() {
         let mut probe = exact(Acrobot::default(), &[]);
         let steps = [
-            (
-                2.0,
-                [
-                    0.07757165579337588,
-                    0.004515209387585137,
-                    -0.23773391900562166,
-                    0.5017548079364877,
-                ],
-            ),
-            (
-                2.0,
-                [
-                    0.010080984821611072,
-                    0.14068891650000936,
-                    -0.41876811870253955,
-                    0.8250103566118698,
-                ],
-            ),
-            (
-                0.0,
-                [
-                    -0.05462834060488776,
-                    0.24955684204020578,
-                    -0.2128612266548592,
-                    0.23721681473967215,
-                ],
-            ),
-            (
-                1.0,
-                [
-                    -0.0841268858046873,
-                    0.263755446100288,
-                    -0.07593241540123527,
-                    -0.10159651263987007,
-                ],
-            ),
-            (
-                2.0,
-                [
-                    -0.09699751264073943,
-                    0.24310537921824887,
-                    -0.0508266868642884,
-                    -0.10332676588288918,
-                ],
-            ),
+            (2.0, [0.07757165579337588, 0.004515209387585137, -0.23773391900562166, 0.5017548079364877]),
+            (2.0, [0.010080984821611072, 0.14068891650000936, -0.41876811870253955, 0.8250103566118698]),
+            (0.0, [-0.05462834060488776, 0.24955684204020578, -0.2128612266548592, 0.23721681473967215]),
+            (1.0, [-0.0841268858046873, 0.263755446100288, -0.07593241540123527, -0.10159651263987007]),
+            (2.0, [-0.09699751264073943, 0.24310537921824887, -0.0508266868642884, -0.10332676588288918]),
         ];
         let taken = follow(probe.as_mut(), [0.1, -0.05, 0.02, 0.03], &steps, 1e-9);
-        assert!(
-            taken
-                .iter()
-                .all(|step| step.reward == -1.0 && !step.terminated)
-        );
-        let wrapped = [
-            -1.0072926418473465,
-            1.0208695309191782,
-            12.354114698682428,
-            -28.274333882308138,
-        ];
-        follow(
-            probe.as_mut(),
-            [3.0, 0.1, 12.0, -28.0],
-            &[(2.0, wrapped)],
-            1e-9,
-        );
+        assert!(taken.iter().all(|step| step.reward == -1.0 && !step.terminated));
+        let wrapped = [-1.0072926418473465, 1.0208695309191782, 12.354114698682428, -28.274333882308138];
+        follow(probe.as_mut(), [3.0, 0.1, 12.0, -28.0], &[(2.0, wrapped)], 1e-9);
     }
 
     /// Without torque and with a hundredth of the step the energy is constant.
     #[test]
     fn conserves_energy() {
-        let mut probe = exact(
-            Acrobot::default(),
-            &[("dt", "0.002"), ("max_steps", "1000000")],
-        );
+        let mut probe = exact(Acrobot::default(), &[("dt", "0.002"), ("max_steps", "1000000")]);
         let energy = |state: &[f64]| {
             let (t1, t2, w1, w2) = (state[0], state[1], state[2], state[3]);
             let (l1, lc, inertia, g) = (1.0, 0.5, 1.0, 9.8);
             let speed1 = (lc * w1).powi(2);
-            let speed2 = (l1 * w1).powi(2)
-                + (lc * (w1 + w2)).powi(2)
-                + 2.0 * l1 * lc * w1 * (w1 + w2) * t2.cos();
+            let speed2 = (l1 * w1).powi(2) + (lc * (w1 + w2)).powi(2) + 2.0 * l1 * lc * w1 * (w1 + w2) * t2.cos();
             let kinetic = 0.5 * (speed1 + speed2 + inertia * w1 * w1 + inertia * (w1 + w2).powi(2));
             kinetic - g * (lc * t1.cos() + l1 * t1.cos() + lc * (t1 + t2).cos())
         };
@@ -321,10 +227,7 @@ mod tests {
         for step in 0..5_000 {
             probe.step(&[1.0]).unwrap();
             let now = energy(&probe.state());
-            assert!(
-                (now / first - 1.0).abs() < 1e-6,
-                "step {step}: {now} instead of {first}"
-            );
+            assert!((now / first - 1.0).abs() < 1e-6, "step {step}: {now} instead of {first}");
         }
     }
 

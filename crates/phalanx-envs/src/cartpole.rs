@@ -9,8 +9,7 @@
 //! ẍ    = temp − mₚ l θ̈ cos θ / M
 //! ```
 //!
-//! Deviations: products and quotients of constants are formed once instead of in every step, which
-//! changes results by rounding only.
+//! Deviations: the equations are rearranged (multiplied by M), which changes results by rounding only.
 
 use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
 use phalanx_core::lanes::Real;
@@ -71,21 +70,13 @@ impl LaneEnv for CartPole {
             options: vec![
                 OptionInfo {
                     name: "sutton_barto_reward",
-                    value: if self.sutton_barto_reward {
-                        "true"
-                    } else {
-                        "false"
-                    },
+                    value: if self.sutton_barto_reward { "true" } else { "false" },
                     choices: &["false", "true"],
                     description: "reward 0 for each step and -1 for the last instead of 1 for every step",
                 },
                 OptionInfo {
                     name: "kinematics_integrator",
-                    value: if self.semi_implicit {
-                        "semi_implicit"
-                    } else {
-                        "euler"
-                    },
+                    value: if self.semi_implicit { "semi_implicit" } else { "euler" },
                     choices: &["euler", "semi_implicit"],
                     description: "whether positions move with the old or with the new speeds",
                 },
@@ -111,12 +102,7 @@ impl LaneEnv for CartPole {
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
         let mut coordinate = || draws.uniform(params.low, params.high);
-        State {
-            x: coordinate(),
-            x_dot: coordinate(),
-            theta: coordinate(),
-            theta_dot: coordinate(),
-        }
+        State { x: coordinate(), x_dot: coordinate(), theta: coordinate(), theta_dot: coordinate() }
     }
 
     #[inline(always)]
@@ -127,45 +113,32 @@ impl LaneEnv for CartPole {
         action: Discrete<R>,
         _: &mut Draws<R>,
     ) -> Step<State<R>, R> {
-        // Constant during a roll-out: the compiler moves these out of the loop.
-        let per_mass = R::splat(1.0) / (params.masscart + params.masspole);
-        let push = params.force_mag * per_mass;
-        let pole = params.masspole * params.length * per_mass;
-        let inertia = params.length * R::splat(4.0 / 3.0);
+        // Constant during a roll-out: the compiler moves these out of the loop. The equations are
+        // multiplied by M, so that the way to θ̈ has a single division.
+        let mass = params.masscart + params.masspole;
+        let per_mass = R::splat(1.0) / mass;
+        let weight = params.gravity * mass;
+        let pole = params.masspole * params.length;
+        let inertia = params.length * mass * R::splat(4.0 / 3.0);
 
         let (sin, cos) = state.theta.sin_cos();
-        let push = R::select(action.is(1), push, -push);
-        let temp = (pole * state.theta_dot * state.theta_dot).mul_add(sin, push);
-        let theta_acc = (params.gravity * sin - cos * temp) / (-(pole * cos)).mul_add(cos, inertia);
-        let x_acc = (-(pole * cos)).mul_add(theta_acc, temp);
+        let push = R::select(action.is(1), params.force_mag, -params.force_mag);
+        let force = (pole * state.theta_dot * state.theta_dot).mul_add(sin, push);
+        let lever = -(pole * cos);
+        let theta_acc = (weight * sin - cos * force) / lever.mul_add(cos, inertia);
+        let x_acc = lever.mul_add(theta_acc, force) * per_mass;
 
         let x_dot = x_acc.mul_add(params.tau, state.x_dot);
         let theta_dot = theta_acc.mul_add(params.tau, state.theta_dot);
-        let (x_speed, theta_speed) = if self.semi_implicit {
-            (x_dot, theta_dot)
-        } else {
-            (state.x_dot, state.theta_dot)
-        };
+        let (x_speed, theta_speed) =
+            if self.semi_implicit { (x_dot, theta_dot) } else { (state.x_dot, state.theta_dot) };
         let x = x_speed.mul_add(params.tau, state.x);
         let theta = theta_speed.mul_add(params.tau, state.theta);
 
-        let terminated =
-            x.abs().gt(params.x_threshold) | theta.abs().gt(params.theta_threshold_radians);
-        let reward = if self.sutton_barto_reward {
-            R::select(terminated, R::splat(-1.0), R::splat(0.0))
-        } else {
-            R::splat(1.0)
-        };
-        Step {
-            state: State {
-                x,
-                x_dot,
-                theta,
-                theta_dot,
-            },
-            reward,
-            terminated,
-        }
+        let terminated = x.abs().gt(params.x_threshold) | theta.abs().gt(params.theta_threshold_radians);
+        let reward =
+            if self.sutton_barto_reward { R::select(terminated, R::splat(-1.0), R::splat(0.0)) } else { R::splat(1.0) };
+        Step { state: State { x, x_dot, theta, theta_dot }, reward, terminated }
     }
 
     #[inline(always)]
@@ -184,92 +157,28 @@ mod tests {
         let mut probe = exact(CartPole::default(), &[]);
         let start = [0.01, -0.02, 0.03, -0.04];
         let steps = [
-            (
-                1.0,
-                [
-                    0.009600000000000001,
-                    0.17467919574755525,
-                    0.0292,
-                    -0.3230687179600081,
-                ],
-            ),
-            (
-                1.0,
-                [
-                    0.013093583914951107,
-                    0.36937344399176103,
-                    0.02273862564079984,
-                    -0.6064020159998607,
-                ],
-            ),
-            (
-                0.0,
-                [
-                    0.020481052794786327,
-                    0.17394104931769996,
-                    0.010610585320802625,
-                    -0.3066446263789625,
-                ],
-            ),
-            (
-                1.0,
-                [
-                    0.023959873781140326,
-                    0.3689102079328361,
-                    0.004477692793223374,
-                    -0.5959624480242942,
-                ],
-            ),
-            (
-                0.0,
-                [
-                    0.031338077939797045,
-                    0.17372587880180418,
-                    -0.00744155616726251,
-                    -0.30187245208590807,
-                ],
-            ),
+            (1.0, [0.009600000000000001, 0.17467919574755525, 0.0292, -0.3230687179600081]),
+            (1.0, [0.013093583914951107, 0.36937344399176103, 0.02273862564079984, -0.6064020159998607]),
+            (0.0, [0.020481052794786327, 0.17394104931769996, 0.010610585320802625, -0.3066446263789625]),
+            (1.0, [0.023959873781140326, 0.3689102079328361, 0.004477692793223374, -0.5959624480242942]),
+            (0.0, [0.031338077939797045, 0.17372587880180418, -0.00744155616726251, -0.30187245208590807]),
         ];
         let taken = follow(probe.as_mut(), start, &steps, 1e-12);
-        assert!(
-            taken
-                .iter()
-                .all(|step| step.reward == 1.0 && !step.terminated && !step.truncated)
-        );
+        assert!(taken.iter().all(|step| step.reward == 1.0 && !step.terminated && !step.truncated));
         for action in [0.0, 1.0, 0.0, 1.0, 1.0] {
             probe.step(&[action]).unwrap();
         }
-        let tenth = [
-            0.040939284166852885,
-            0.36990562038101304,
-            -0.026661611227023277,
-            -0.6180202741438212,
-        ];
+        let tenth = [0.040939284166852885, 0.36990562038101304, -0.026661611227023277, -0.6180202741438212];
         close(&probe.state(), &tenth, 1e-12, 10);
     }
 
     #[test]
     fn a_constant_push_ends_the_task_at_step_nine() {
         let mut probe = exact(CartPole::default(), &[]);
-        follow(
-            probe.as_mut(),
-            [0.0; 4],
-            &[(1.0, [0.0, 0.1951219512195122, 0.0, -0.2926829268292683])],
-            1e-12,
-        );
-        let flags: Vec<_> = (2..=9)
-            .map(|_| probe.step(&[1.0]).unwrap().terminated)
-            .collect();
-        assert_eq!(
-            flags,
-            [false, false, false, false, false, false, false, true]
-        );
-        let last = [
-            0.14065097203306187,
-            1.7603811257683097,
-            -0.21518604988500967,
-            -2.777886494012814,
-        ];
+        follow(probe.as_mut(), [0.0; 4], &[(1.0, [0.0, 0.1951219512195122, 0.0, -0.2926829268292683])], 1e-12);
+        let flags: Vec<_> = (2..=9).map(|_| probe.step(&[1.0]).unwrap().terminated).collect();
+        assert_eq!(flags, [false, false, false, false, false, false, false, true]);
+        let last = [0.14065097203306187, 1.7603811257683097, -0.21518604988500967, -2.777886494012814];
         close(&probe.state(), &last, 1e-12, 9);
     }
 
@@ -277,20 +186,13 @@ mod tests {
     fn sutton_barto_reward_is_minus_one_at_the_end_only() {
         let mut probe = exact(CartPole::default(), &[("sutton_barto_reward", "true")]);
         probe.set_state(&[0.0; 4]).unwrap();
-        let rewards: Vec<_> = (1..=9)
-            .map(|_| probe.step(&[1.0]).unwrap().reward)
-            .collect();
+        let rewards: Vec<_> = (1..=9).map(|_| probe.step(&[1.0]).unwrap().reward).collect();
         assert_eq!(rewards, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0]);
     }
 
     #[test]
     fn limits_are_strict() {
-        for (x, ends) in [
-            (2.4, false),
-            (2.4000001, true),
-            (-2.4, false),
-            (-2.4000001, true),
-        ] {
+        for (x, ends) in [(2.4, false), (2.4000001, true), (-2.4, false), (-2.4000001, true)] {
             let mut probe = exact(CartPole::default(), &[]);
             probe.set_state(&[x, 0.0, 0.0, 0.0]).unwrap();
             assert_eq!(probe.step(&[1.0]).unwrap().terminated, ends, "x = {x}");
@@ -310,15 +212,10 @@ mod tests {
             for tick in 0..50 {
                 // Alternating with rare exceptions keeps the pole up for fifty steps in many episodes.
                 let action = [f64::from(u8::from((tick + seed) % 2 == 0))];
-                let ends = [single.step(&action).unwrap(), double.step(&action).unwrap()]
-                    .map(|step| step.terminated);
+                let ends = [single.step(&action).unwrap(), double.step(&action).unwrap()].map(|step| step.terminated);
                 assert_eq!(ends[0], ends[1], "seed {seed}, step {tick}");
-                let distance = single
-                    .state()
-                    .iter()
-                    .zip(double.state())
-                    .map(|(a, b)| (a - b).abs())
-                    .fold(0.0, f64::max);
+                let distance =
+                    single.state().iter().zip(double.state()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 worst_50 = worst_50.max(distance);
                 if tick < 10 {
                     worst_10 = worst_10.max(distance);
@@ -328,9 +225,6 @@ mod tests {
                 }
             }
         }
-        assert!(
-            worst_10 <= 1e-6 && worst_50 <= 1e-5,
-            "{worst_10:e} after 10 steps, {worst_50:e} after 50"
-        );
+        assert!(worst_10 <= 1e-6 && worst_50 <= 1e-5, "{worst_10:e} after 10 steps, {worst_50:e} after 50");
     }
 }

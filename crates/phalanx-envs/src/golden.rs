@@ -6,10 +6,7 @@ use phalanx_core::probe::{Precision, Probe, ProbeStep, probe};
 
 /// A probe of an environment in double precision with `name=value` settings.
 pub(crate) fn exact<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
-    let settings: Vec<_> = settings
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
-        .collect();
+    let settings: Vec<_> = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     probe(env, &settings, 0, Precision::F64).unwrap()
 }
 
@@ -33,9 +30,6 @@ pub(crate) fn follow<const N: usize>(
 #[track_caller]
 pub(crate) fn close(found: &[f64], expected: &[f64], tolerance: f64, step: usize) {
     for (a, b) in found.iter().zip(expected) {
-        assert!(
-            (a - b).abs() <= tolerance,
-            "step {step}: {found:?} instead of {expected:?}"
-        );
+        assert!((a - b).abs() <= tolerance, "step {step}: {found:?} instead of {expected:?}");
     }
 }

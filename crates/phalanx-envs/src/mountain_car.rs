@@ -66,20 +66,12 @@ impl LaneEnv for MountainCar {
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
         crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order(
-            "min_position",
-            params.min_position,
-            "max_position",
-            params.max_position,
-        )
+        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
     }
 
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
-        State {
-            position: draws.uniform(params.low, params.high),
-            velocity: R::splat(0.0),
-        }
+        State { position: draws.uniform(params.low, params.high), velocity: R::splat(0.0) }
     }
 
     #[inline(always)]
@@ -99,11 +91,7 @@ impl LaneEnv for MountainCar {
         };
         let (position, velocity) = valley.roll(state.position, state.velocity, push);
         let terminated = position.ge(params.goal_position) & velocity.ge(params.goal_velocity);
-        Step {
-            state: State { position, velocity },
-            reward: R::splat(-1.0),
-            terminated,
-        }
+        Step { state: State { position, velocity }, reward: R::splat(-1.0), terminated }
     }
 
     #[inline(always)]
@@ -114,11 +102,7 @@ impl LaneEnv for MountainCar {
 
 /// What both mountain cars see.
 pub(crate) fn observation_space() -> ObservationSpace {
-    ObservationSpace {
-        names: State::<f32>::NAMES,
-        low: vec![-1.2, -0.07],
-        high: vec![0.6, 0.07],
-    }
+    ObservationSpace { names: State::<f32>::NAMES, low: vec![-1.2, -0.07], high: vec![0.6, 0.07] }
 }
 
 /// The valley that both mountain cars drive in.
@@ -160,18 +144,9 @@ mod tests {
             (2.0, [-0.4957996374204934, 0.0010458626473540712]),
         ];
         let taken = follow(probe.as_mut(), [-0.5, 0.0], &steps, 1e-12);
-        assert!(
-            taken
-                .iter()
-                .all(|step| step.reward == -1.0 && !step.terminated)
-        );
+        assert!(taken.iter().all(|step| step.reward == -1.0 && !step.terminated));
         follow(probe.as_mut(), [-1.19, -0.05], &[(0.0, [-1.2, 0.0])], 1e-12);
-        let goal = follow(
-            probe.as_mut(),
-            [0.49, 0.03],
-            &[(2.0, [0.5207484356665326, 0.03074843566653267])],
-            1e-12,
-        );
+        let goal = follow(probe.as_mut(), [0.49, 0.03], &[(2.0, [0.5207484356665326, 0.03074843566653267])], 1e-12);
         assert!(goal[0].terminated && goal[0].reward == -1.0);
     }
 }

@@ -50,10 +50,7 @@ impl LaneEnv for MountainCarContinuous {
             name: "MountainCarContinuous-v0",
             description: "swing a weak car out of a valley with a throttle that costs energy",
             observation: observation_space(),
-            action: ActionSpace::Box {
-                low: vec![-1.0],
-                high: vec![1.0],
-            },
+            action: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -65,20 +62,12 @@ impl LaneEnv for MountainCarContinuous {
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
         crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order(
-            "min_position",
-            params.min_position,
-            "max_position",
-            params.max_position,
-        )
+        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
     }
 
     #[inline(always)]
     fn reset<R: Real>(&self, params: &Params<R>, draws: &mut Draws<R>) -> State<R> {
-        State {
-            position: draws.uniform(params.low, params.high),
-            velocity: R::splat(0.0),
-        }
+        State { position: draws.uniform(params.low, params.high), velocity: R::splat(0.0) }
     }
 
     #[inline(always)]
@@ -100,11 +89,7 @@ impl LaneEnv for MountainCarContinuous {
         let terminated = position.ge(params.goal_position) & velocity.ge(params.goal_velocity);
         let prize = R::select(terminated, R::splat(100.0), R::splat(0.0));
         let reward = prize - R::splat(0.1) * action * action;
-        Step {
-            state: State { position, velocity },
-            reward,
-            terminated,
-        }
+        Step { state: State { position, velocity }, reward, terminated }
     }
 
     #[inline(always)]
@@ -131,17 +116,9 @@ mod tests {
         // Gymnasium keeps this state in single precision, hence 1e-7.
         let taken = follow(probe.as_mut(), [-0.5, 0.0], &steps, 1e-7);
         for (step, reward) in taken.iter().zip([-0.1, -0.025, -0.1, -0.4, 0.0]) {
-            assert!(
-                (step.reward - reward).abs() < 1e-7 && !step.terminated,
-                "{step:?} instead of {reward}"
-            );
+            assert!((step.reward - reward).abs() < 1e-7 && !step.terminated, "{step:?} instead of {reward}");
         }
-        let goal = follow(
-            probe.as_mut(),
-            [0.44, 0.03],
-            &[(1.0, [0.47087955474853516, 0.030879560858011246])],
-            1e-7,
-        );
+        let goal = follow(probe.as_mut(), [0.44, 0.03], &[(1.0, [0.47087955474853516, 0.030879560858011246])], 1e-7);
         assert!(goal[0].terminated && (goal[0].reward - 99.9).abs() < 1e-7);
     }
 }

@@ -62,10 +62,7 @@ impl LaneEnv for Pendulum {
             name: "Pendulum-v1",
             description: "swing a pendulum up (theta = 0) and hold it there with a limited torque",
             observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
-            action: ActionSpace::Box {
-                low: vec![-2.0],
-                high: vec![2.0],
-            },
+            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -93,22 +90,15 @@ impl LaneEnv for Pendulum {
     ) -> Step<State<R>, R> {
         let torque = action.clamp(-params.max_torque, params.max_torque);
         let angle = wrap(state.theta);
-        let cost = angle * angle
-            + R::splat(0.1) * state.theta_dot * state.theta_dot
-            + R::splat(0.001) * torque * torque;
+        let cost =
+            angle * angle + R::splat(0.1) * state.theta_dot * state.theta_dot + R::splat(0.001) * torque * torque;
 
         let gravity = R::splat(1.5) * params.g / params.l;
         let leverage = R::splat(3.0) / (params.m * params.l * params.l);
         let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
-        let theta_dot = acceleration
-            .mul_add(params.dt, state.theta_dot)
-            .clamp(-params.max_speed, params.max_speed);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
-        Step {
-            state: State { theta, theta_dot },
-            reward: -cost,
-            terminated: R::Mask::splat(false),
-        }
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
     }
 
     #[inline(always)]
@@ -134,18 +124,9 @@ mod tests {
             (0.0, [1.6832384267304503, 4.318807414515552]),
         ];
         let taken = follow(probe.as_mut(), [1.0, 0.5], &steps, 1e-12);
-        let rewards = [
-            -1.029,
-            -1.3570361130142985,
-            -1.6685018411781625,
-            -2.3161493949912333,
-            -3.429468424577111,
-        ];
+        let rewards = [-1.029, -1.3570361130142985, -1.6685018411781625, -2.3161493949912333, -3.429468424577111];
         for (step, reward) in taken.iter().zip(rewards) {
-            assert!(
-                (step.reward - reward).abs() <= 1e-12 && !step.terminated,
-                "{step:?} instead of {reward}"
-            );
+            assert!((step.reward - reward).abs() <= 1e-12 && !step.terminated, "{step:?} instead of {reward}");
         }
         let clipped = follow(probe.as_mut(), [3.0, 7.9], &[(2.0, [3.4, 8.0])], 1e-12);
         assert!((clipped[0].reward - -15.245).abs() <= 1e-12);
@@ -154,19 +135,10 @@ mod tests {
     #[test]
     fn wrap_is_a_floored_modulo() {
         use std::f64::consts::PI;
-        for (angle, wrapped) in [
-            (0.0, 0.0),
-            (PI, -PI),
-            (-PI, -PI),
-            (3.0 * PI, -PI),
-            (4.0, 4.0 - 2.0 * PI),
-            (-4.0, 2.0 * PI - 4.0),
-        ] {
-            assert!(
-                (wrap(angle) - wrapped).abs() < 1e-12,
-                "{angle}: {}",
-                wrap(angle)
-            );
+        for (angle, wrapped) in
+            [(0.0, 0.0), (PI, -PI), (-PI, -PI), (3.0 * PI, -PI), (4.0, 4.0 - 2.0 * PI), (-4.0, 2.0 * PI - 4.0)]
+        {
+            assert!((wrap(angle) - wrapped).abs() < 1e-12, "{angle}: {}", wrap(angle));
         }
     }
 }

@@ -60,10 +60,7 @@ impl LaneEnv for PendulumControl {
             name: "pendulum-control",
             description: "swing a hanging pendulum up to theta = pi and hold it there with a limited torque",
             observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
-            action: ActionSpace::Box {
-                low: vec![-2.0],
-                high: vec![2.0],
-            },
+            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
             state_names: State::<f32>::NAMES,
             params: Params::<f32>::INFO.to_vec(),
             options: vec![],
@@ -93,20 +90,13 @@ impl LaneEnv for PendulumControl {
         let gravity = R::splat(-1.5) * params.g / params.l;
         let leverage = R::splat(3.0) / (params.m * params.l * params.l);
         let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
-        let theta_dot = acceleration
-            .mul_add(params.dt, state.theta_dot)
-            .clamp(-params.max_speed, params.max_speed);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
 
         let from_upright = wrap(theta - R::splat(PI));
-        let cost = from_upright * from_upright
-            + R::splat(0.1) * theta_dot * theta_dot
-            + R::splat(0.001) * torque * torque;
-        Step {
-            state: State { theta, theta_dot },
-            reward: -cost,
-            terminated: R::Mask::splat(false),
-        }
+        let cost =
+            from_upright * from_upright + R::splat(0.1) * theta_dot * theta_dot + R::splat(0.001) * torque * torque;
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
     }
 
     #[inline(always)]
@@ -124,19 +114,14 @@ mod tests {
 
     #[test]
     fn equals_pendulum_with_the_angle_measured_from_below() {
-        let (mut control, mut upright) = (
-            exact(PendulumControl, &[]),
-            exact(Pendulum, &[("g", "9.8")]),
-        );
+        let (mut control, mut upright) = (exact(PendulumControl, &[]), exact(Pendulum, &[("g", "9.8")]));
         control.set_state(&[2.0, -0.5]).unwrap();
         upright.set_state(&[2.0 - PI, -0.5]).unwrap();
         for i in 0..200 {
             let torque = [2.5 * f64::from(i % 7 - 3) / 3.0];
             control.step(&torque).unwrap();
             upright.step(&torque).unwrap();
-            let [theta, speed] = control.state()[..] else {
-                unreachable!("two fields")
-            };
+            let [theta, speed] = control.state()[..] else { unreachable!("two fields") };
             close(&[theta - PI, speed], &upright.state(), 1e-9, i as usize);
         }
     }
@@ -144,10 +129,7 @@ mod tests {
     /// Small free oscillations about hanging have ω² = 3g/(2l) = 14.7.
     #[test]
     fn swings_freely_at_the_right_frequency() {
-        let mut probe = exact(
-            PendulumControl,
-            &[("dt", "0.0005"), ("max_steps", "100000")],
-        );
+        let mut probe = exact(PendulumControl, &[("dt", "0.0005"), ("max_steps", "100000")]);
         probe.set_state(&[0.01, 0.0]).unwrap();
         let mut crossings = Vec::new();
         let mut before = 0.01;
@@ -159,12 +141,8 @@ mod tests {
             }
             before = theta;
         }
-        let period =
-            2.0 * (crossings[crossings.len() - 1] - crossings[0]) / (crossings.len() - 1) as f64;
-        assert!(
-            (period - 2.0 * PI / 14.7_f64.sqrt()).abs() < 1e-3,
-            "period {period}"
-        );
+        let period = 2.0 * (crossings[crossings.len() - 1] - crossings[0]) / (crossings.len() - 1) as f64;
+        assert!((period - 2.0 * PI / 14.7_f64.sqrt()).abs() < 1e-3, "period {period}");
     }
 
     #[test]
@@ -182,9 +160,7 @@ mod tests {
         let mut probe = exact(PendulumControl, &[]);
         probe.set_state(&[1.0, 0.5]).unwrap();
         let reward = probe.step(&[3.0]).unwrap().reward;
-        let [theta, speed] = probe.state()[..] else {
-            unreachable!("two fields")
-        };
+        let [theta, speed] = probe.state()[..] else { unreachable!("two fields") };
         let expected = -((theta - PI).powi(2) + 0.1 * speed * speed + 0.001 * 4.0);
         assert!((reward - expected).abs() < 1e-12);
     }

@@ -33,9 +33,7 @@ macro_rules! lane {
             aliases: $aliases,
             spec: || phalanx_core::env::LaneEnv::spec(&<$env>::default()),
             batch: |config| batch::build(<$env>::default(), config),
-            probe: |settings, seed, precision| {
-                probe::probe(<$env>::default(), settings, seed, precision)
-            },
+            probe: |settings, seed, precision| probe::probe(<$env>::default(), settings, seed, precision),
         }
     };
 }
@@ -62,12 +60,7 @@ impl Entry {
     }
 
     /// One environment under the microscope.
-    pub fn probe(
-        &self,
-        settings: &[(String, String)],
-        seed: u64,
-        precision: Precision,
-    ) -> Result<Box<dyn Probe>> {
+    pub fn probe(&self, settings: &[(String, String)], seed: u64, precision: Precision) -> Result<Box<dyn Probe>> {
         (self.probe)(settings, seed, precision)
     }
 }
@@ -80,11 +73,8 @@ impl Entry {
 /// assert!(registry::find("CartPole").unwrap_err().to_string().contains("'CartPole-v1'"));
 /// ```
 pub fn find(name: &str) -> Result<&'static Entry> {
-    let names = |entry: &Entry| {
-        std::iter::once(entry.spec().name)
-            .chain(entry.aliases.iter().copied())
-            .collect::<Vec<_>>()
-    };
+    let names =
+        |entry: &Entry| std::iter::once(entry.spec().name).chain(entry.aliases.iter().copied()).collect::<Vec<_>>();
     ENTRIES
         .iter()
         .find(|entry| names(entry).contains(&name))
@@ -92,16 +82,9 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 }
 
 /// For environments whose parameters must be in order.
-pub(crate) fn check_order(
-    low_name: &str,
-    low: f64,
-    high_name: &str,
-    high: f64,
-) -> Result<(), String> {
+pub(crate) fn check_order(low_name: &str, low: f64, high_name: &str, high: f64) -> Result<(), String> {
     if low <= high {
         return Ok(());
     }
-    Err(format!(
-        "such that {low_name} ({low}) is not above {high_name} ({high})"
-    ))
+    Err(format!("such that {low_name} ({low}) is not above {high_name} ({high})"))
 }

@@ -9,13 +9,7 @@ use phalanx_core::{Error, Result};
 /// Short episodes, so that every mode meets many ends.
 fn short(env: &str, num_envs: usize, autoreset: Autoreset) -> Box<dyn Batch> {
     let settings = vec![("max_steps".to_owned(), "9".to_owned())];
-    batch(
-        env,
-        &BatchConfig {
-            settings,
-            ..config(num_envs, 5, autoreset)
-        },
-    )
+    batch(env, &BatchConfig { settings, ..config(num_envs, 5, autoreset) })
 }
 
 /// One environment's transitions: observation, reward, terminated, truncated, in the order of real steps.
@@ -40,30 +34,14 @@ fn transitions(env: &str, mode: Autoreset, steps: usize) -> (Vec<Transition>, Ve
         }
         batch.step_into(table.actions(), buffers.out()).unwrap();
         if ended && mode == Autoreset::NextStep {
-            assert_eq!(
-                (
-                    buffers.rewards[0],
-                    buffers.terminated[0],
-                    buffers.truncated[0]
-                ),
-                (0.0, false, false)
-            );
+            assert_eq!((buffers.rewards[0], buffers.terminated[0], buffers.truncated[0]), (0.0, false, false));
             starts.push(buffers.obs.clone());
             ended = false;
             continue;
         }
         let done = buffers.terminated[0] || buffers.truncated[0];
-        let obs = if done {
-            buffers.final_obs.clone()
-        } else {
-            buffers.obs.clone()
-        };
-        made.push((
-            obs,
-            buffers.rewards[0],
-            buffers.terminated[0],
-            buffers.truncated[0],
-        ));
+        let obs = if done { buffers.final_obs.clone() } else { buffers.obs.clone() };
+        made.push((obs, buffers.rewards[0], buffers.terminated[0], buffers.truncated[0]));
         if done && mode == Autoreset::SameStep {
             starts.push(buffers.obs.clone());
         } else {
@@ -124,16 +102,11 @@ fn lengths_and_returns_are_those_of_the_real_steps() {
 fn both_flags_are_true_when_both_happen() {
     let mut batch = batch(
         "CartPole-v1",
-        &BatchConfig {
-            settings: vec![("max_steps".into(), "1".into())],
-            ..config(2, 0, Autoreset::SameStep)
-        },
+        &BatchConfig { settings: vec![("max_steps".into(), "1".into())], ..config(2, 0, Autoreset::SameStep) },
     );
     batch.set_state(0, &[2.399, 5.0, 0.0, 0.0]).unwrap();
     let mut buffers = StepBuffers::new(2, 4);
-    batch
-        .step_into(Actions::Discrete(&[1, 1]), buffers.out())
-        .unwrap();
+    batch.step_into(Actions::Discrete(&[1, 1]), buffers.out()).unwrap();
     assert_eq!(buffers.terminated, [true, false]);
     assert_eq!(buffers.truncated, [true, true]);
     assert!(buffers.final_obs[0] > 2.4 && buffers.obs[0].abs() <= 0.05);
@@ -146,9 +119,7 @@ fn disabled_refuses_to_step_on_and_changes_nothing() {
     let actions = [1; 20];
     // Environment 13 is one step behind the others: it ends last, the others first.
     for _ in 0..9 {
-        batch
-            .step_into(Actions::Discrete(&actions), buffers.out())
-            .unwrap();
+        batch.step_into(Actions::Discrete(&actions), buffers.out()).unwrap();
     }
     let before = batch.snapshot();
     let refused = batch.step_into(Actions::Discrete(&actions), buffers.out());
@@ -160,16 +131,9 @@ fn disabled_refuses_to_step_on_and_changes_nothing() {
     let mut obs = vec![0.0; 40];
     let old = batch_observation(batch.as_ref(), 2);
     batch.reset_into(Reset::Mask(&mask), &mut obs).unwrap();
-    assert_eq!(
-        obs[26..28],
-        old[26..28],
-        "an environment outside of the mask keeps its state"
-    );
+    assert_eq!(obs[26..28], old[26..28], "an environment outside of the mask keeps its state");
     assert_ne!(obs[24..26], old[24..26]);
-    assert_eq!(
-        batch.step_into(Actions::Discrete(&actions), buffers.out()),
-        Err(Error::ResetNeeded { env: 13 })
-    );
+    assert_eq!(batch.step_into(Actions::Discrete(&actions), buffers.out()), Err(Error::ResetNeeded { env: 13 }));
 }
 
 #[test]
@@ -177,9 +141,7 @@ fn a_rollout_starts_where_next_step_left_an_ended_episode() {
     let mut batch = short("Pendulum-v1", 5, Autoreset::NextStep);
     let mut buffers = StepBuffers::new(5, 3);
     for _ in 0..9 {
-        batch
-            .step_into(Actions::Continuous(&[0.0; 5]), buffers.out())
-            .unwrap();
+        batch.step_into(Actions::Continuous(&[0.0; 5]), buffers.out()).unwrap();
     }
     assert_eq!(buffers.truncated, [true; 5]);
     let mut rollout = common::rollout(batch.as_ref(), "constant", &[]);
@@ -193,10 +155,9 @@ fn wrong_arrays_are_refused_before_anything_changes() {
     let mut discrete = batch("CartPole-v1", &config(3, 0, Autoreset::NextStep));
     let mut continuous = batch("Pendulum-v1", &config(3, 0, Autoreset::NextStep));
     let before = (discrete.snapshot(), continuous.snapshot());
-    let step =
-        |batch: &mut dyn Batch, actions: Actions<'_>, envs: usize, dim: usize| -> Result<()> {
-            batch.step_into(actions, StepBuffers::new(envs, dim).out())
-        };
+    let step = |batch: &mut dyn Batch, actions: Actions<'_>, envs: usize, dim: usize| -> Result<()> {
+        batch.step_into(actions, StepBuffers::new(envs, dim).out())
+    };
     let messages = [
         step(discrete.as_mut(), Actions::Discrete(&[0, 1, 2]), 3, 4),
         step(discrete.as_mut(), Actions::Discrete(&[0, -1, 1]), 3, 4),
@@ -204,12 +165,7 @@ fn wrong_arrays_are_refused_before_anything_changes() {
         step(discrete.as_mut(), Actions::Continuous(&[0.0; 3]), 3, 4),
         step(discrete.as_mut(), Actions::Discrete(&[0; 3]), 2, 4),
         step(discrete.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
-        step(
-            continuous.as_mut(),
-            Actions::Continuous(&[0.0, f32::NAN, 0.0]),
-            3,
-            3,
-        ),
+        step(continuous.as_mut(), Actions::Continuous(&[0.0, f32::NAN, 0.0]), 3, 3),
         step(continuous.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
         discrete.reset_into(Reset::Mask(&[true; 2]), &mut [0.0; 12]),
         discrete.reset_into(Reset::Seeds(&[1, 2]), &mut [0.0; 12]),
@@ -254,35 +210,20 @@ fn parameters_per_environment() {
     many.set_param("m", &[1.5]).unwrap();
     for env in 0..num_envs {
         assert_eq!(
-            (
-                many.param("g", env).unwrap(),
-                many.param("m", env).unwrap(),
-                many.param("l", env).unwrap()
-            ),
+            (many.param("g", env).unwrap(), many.param("m", env).unwrap(), many.param("l", env).unwrap()),
             (gravities[env], 1.5, 1.0)
         );
     }
     let mut buffers = StepBuffers::new(num_envs, 3);
     for (env, gravity) in gravities.iter().enumerate() {
         many.set_state(env, &[1.0, 0.5]).unwrap();
-        let settings = vec![
-            ("g".to_owned(), gravity.to_string()),
-            ("m".to_owned(), "1.5".to_owned()),
-        ];
-        let mut one = batch(
-            "Pendulum-v1",
-            &BatchConfig {
-                settings,
-                ..config(1, 3, Autoreset::SameStep)
-            },
-        );
+        let settings = vec![("g".to_owned(), gravity.to_string()), ("m".to_owned(), "1.5".to_owned())];
+        let mut one = batch("Pendulum-v1", &BatchConfig { settings, ..config(1, 3, Autoreset::SameStep) });
         one.set_state(0, &[1.0, 0.5]).unwrap();
         let mut single = StepBuffers::new(1, 3);
-        one.step_into(Actions::Continuous(&[0.7]), single.out())
-            .unwrap();
+        one.step_into(Actions::Continuous(&[0.7]), single.out()).unwrap();
         if env == num_envs - 1 {
-            many.step_into(Actions::Continuous(&[0.7; 20]), buffers.out())
-                .unwrap();
+            many.step_into(Actions::Continuous(&[0.7; 20]), buffers.out()).unwrap();
             assert_eq!(buffers.obs[env * 3..], single.obs[..]);
         }
     }

@@ -62,10 +62,7 @@ impl TilePolicy for Still {
 
 #[test]
 fn steady_state_allocates_nothing() {
-    assert!(
-        allocations(|| drop(std::hint::black_box(vec![1]))) > 0,
-        "the counter counts"
-    );
+    assert!(allocations(|| drop(std::hint::black_box(vec![1]))) > 0, "the counter counts");
     let pools = [started_pool(1), started_pool(2)];
     for env in all_envs() {
         for (num_envs, threads) in [(1, 1), (37, 1), (20_000, 2)] {

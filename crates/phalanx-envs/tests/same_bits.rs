@@ -20,11 +20,7 @@ fn run(
     chunk: usize,
     policy: (&str, &[(&str, &str)]),
 ) -> (u64, EpisodeStats) {
-    let settings: &[(&str, &str)] = if env == "CartPole-v1" {
-        &[("length", "0.4..0.6")]
-    } else {
-        &[]
-    };
+    let settings: &[(&str, &str)] = if env == "CartPole-v1" { &[("length", "0.4..0.6")] } else { &[] };
     let mut batch = batch_on(env, num_envs, lanes, threads, settings);
     let mut rollout = rollout(batch.as_ref(), policy.0, policy.1);
     rollout.run(batch.as_mut(), 1_000, chunk, |_| true).unwrap();
@@ -44,14 +40,7 @@ fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>
         ("random", vec![]),
         ("periodic", vec![("pulse_width", "3")]),
         ("bangbang", vec![("obs_field", field)]),
-        (
-            "pid",
-            [
-                vec![("obs_field", field), ("ki", "0.3"), ("kd", "0.2")],
-                range.to_vec(),
-            ]
-            .concat(),
-        ),
+        ("pid", [vec![("obs_field", field), ("ki", "0.3"), ("kd", "0.2")], range.to_vec()].concat()),
     ]
 }
 
@@ -71,10 +60,7 @@ fn lanes_threads_and_chunks_do_not_matter() {
             ];
             for (lanes, threads, chunk) in ways {
                 let found = run(env, 531, lanes, threads, chunk, (policy, &arguments));
-                assert_eq!(
-                    found, reference,
-                    "{env} {policy} {lanes:?} threads {threads} chunk {chunk}"
-                );
+                assert_eq!(found, reference, "{env} {policy} {lanes:?} threads {threads} chunk {chunk}");
             }
         }
     }
@@ -125,11 +111,7 @@ fn a_restored_snapshot_goes_on_to_the_same_bits() {
         second.restore(&saved.0).unwrap();
         resumed.restore(&saved.1).unwrap();
         resumed.run(second.as_mut(), 277, 50, |_| true).unwrap();
-        assert_eq!(
-            (resumed.checksum(), resumed.stats()),
-            (straight.checksum(), straight.stats()),
-            "{env}"
-        );
+        assert_eq!((resumed.checksum(), resumed.stats()), (straight.checksum(), straight.stats()), "{env}");
         (0..100).for_each(|env| assert_eq!(second.state(env), batch.state(env)));
     }
 }
@@ -144,11 +126,7 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
         ("CartPole-v1", 40, vec![("gravity", "9.0")]),
         ("CartPole-v1", 40, vec![("gravity", "9.0..10.0")]),
         ("CartPole-v1", 40, vec![("max_steps", "7")]),
-        (
-            "CartPole-v1",
-            40,
-            vec![("kinematics_integrator", "semi_implicit")],
-        ),
+        ("CartPole-v1", 40, vec![("kinematics_integrator", "semi_implicit")]),
     ];
     for (env, num_envs, settings) in others {
         let mut other = batch_on(env, num_envs, LaneWidth::Auto, 1, &settings);
@@ -165,14 +143,8 @@ fn step_into_equals_a_probe_step_by_step() {
         for lanes in LANES {
             let num_envs = 21;
             let mut batch = batch_on(env, num_envs, lanes, 1, &[]);
-            let (dim, components) = (
-                batch.spec().observation.dim(),
-                batch.spec().action.components(),
-            );
-            let mut probe = registry::find(env)
-                .unwrap()
-                .probe(&[], 11, Precision::F32)
-                .unwrap();
+            let (dim, components) = (batch.spec().observation.dim(), batch.spec().action.components());
+            let mut probe = registry::find(env).unwrap().probe(&[], 11, Precision::F32).unwrap();
             let mut buffers = StepBuffers::new(num_envs, dim);
             batch.observe_into(&mut buffers.obs).unwrap();
             assert_eq!(buffers.obs[..dim], probe.observation(), "{env}");
@@ -180,22 +152,14 @@ fn step_into_equals_a_probe_step_by_step() {
                 let table = ActionTable::new(&batch.spec().action, num_envs, call);
                 batch.step_into(table.actions(), buffers.out()).unwrap();
                 let step = probe.step(&table.of_env(0, components)).unwrap();
-                assert_eq!(
-                    f64::from(buffers.rewards[0]),
-                    step.reward,
-                    "{env} call {call}"
-                );
+                assert_eq!(f64::from(buffers.rewards[0]), step.reward, "{env} call {call}");
                 assert_eq!(
                     (buffers.terminated[0], buffers.truncated[0]),
                     (step.terminated, step.truncated),
                     "{env} call {call}"
                 );
                 if step.terminated || step.truncated {
-                    assert_eq!(
-                        buffers.final_obs[..dim],
-                        probe.observation(),
-                        "{env} call {call}"
-                    );
+                    assert_eq!(buffers.final_obs[..dim], probe.observation(), "{env} call {call}");
                     probe.next_episode();
                 }
                 assert_eq!(buffers.obs[..dim], probe.observation(), "{env} call {call}");
@@ -210,10 +174,7 @@ fn random_rollouts_take_the_actions_that_a_probe_takes() {
     for env in all_envs() {
         let mut batch = batch_on(env, 3, LaneWidth::Sixteen, 1, &[]);
         let mut rollout = rollout(batch.as_ref(), "random", &[]);
-        let mut probe = registry::find(env)
-            .unwrap()
-            .probe(&[], 11, Precision::F32)
-            .unwrap();
+        let mut probe = registry::find(env).unwrap().probe(&[], 11, Precision::F32).unwrap();
         for tick in 0..700 {
             batch.advance(&mut rollout, 1).unwrap();
             let step = probe.step(&probe.random_action(tick)).unwrap();
@@ -265,10 +226,5 @@ fn seeds_and_episodes_differ() {
         .collect();
     let distinct: std::collections::HashSet<_> = all.iter().collect();
     // 1000 numbers of about 2^24: a repeat by chance has a probability of 3 %, two of 0.05 %.
-    assert!(
-        distinct.len() >= all.len() - 1,
-        "{} of {}",
-        distinct.len(),
-        all.len()
-    );
+    assert!(distinct.len() >= all.len() - 1, "{} of {}", distinct.len(), all.len());
 }

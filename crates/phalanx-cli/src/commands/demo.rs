@@ -55,32 +55,15 @@ const CONTROLLERS: &[(&str, &str, &[(&str, &str)])] = &[
     ("CartPole-v1", "random", &[]),
     ("CartPole-v1", "bangbang", &[("obs_field", "theta")]),
     ("CartPole-v1", "bangbang", &[("obs_field", "theta_dot")]),
-    (
-        "CartPole-v1",
-        "pid",
-        &[
-            ("kp", "-1"),
-            ("kd", "-0.25"),
-            ("control_low", "-1"),
-            ("control_high", "1"),
-        ],
-    ),
+    ("CartPole-v1", "pid", &[("kp", "-1"), ("kd", "-0.25"), ("control_low", "-1"), ("control_high", "1")]),
     ("Pendulum-v1", "random", &[]),
     ("Pendulum-v1", "bangbang", &[("obs_field", "theta_dot")]),
     ("MountainCar-v0", "random", &[]),
     ("MountainCar-v0", "bangbang", &[("obs_field", "velocity")]),
     ("MountainCarContinuous-v0", "random", &[]),
-    (
-        "MountainCarContinuous-v0",
-        "bangbang",
-        &[("obs_field", "velocity")],
-    ),
+    ("MountainCarContinuous-v0", "bangbang", &[("obs_field", "velocity")]),
     ("Acrobot-v1", "random", &[]),
-    (
-        "Acrobot-v1",
-        "bangbang",
-        &[("obs_field", "theta1_dot"), ("invert", "true")],
-    ),
+    ("Acrobot-v1", "bangbang", &[("obs_field", "theta1_dot"), ("invert", "true")]),
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -108,11 +91,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let mut chunks = Vec::new();
     for chunk in [1, 8, 32, 128, 512] {
         let run = timed("CartPole-v1", MILLION, 512, chunk, &pool, quiet)?;
-        say(&format!(
-            "   {chunk:>5}  {:>9}   {}\n",
-            text::short(run.steps_per_second),
-            run.checksum
-        ))?;
+        say(&format!("   {chunk:>5}  {:>9}   {}\n", text::short(run.steps_per_second), run.checksum))?;
         chunks.push(run);
     }
     let same_bits = chunks.iter().all(|run| run.checksum == chunks[0].checksum);
@@ -134,20 +113,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         ))?;
         controllers.push(score);
     }
-    say(
-        "\nGo on with 'phalanx envs', 'phalanx rollout --env CartPole-v1 --num-envs 1M', 'phalanx --help'.\n",
-    )?;
-    if json {
-        print_json(&Report {
-            threads: pool.threads(),
-            million,
-            chunks,
-            same_bits,
-            controllers,
-        })
-    } else {
-        Ok(())
-    }
+    say("\nGo on with 'phalanx envs', 'phalanx rollout --env CartPole-v1 --num-envs 1M', 'phalanx --help'.\n")?;
+    if json { print_json(&Report { threads: pool.threads(), million, chunks, same_bits, controllers }) } else { Ok(()) }
 }
 
 fn timed(
@@ -158,12 +125,8 @@ fn timed(
     pool: &Arc<Pool>,
     quiet: bool,
 ) -> Result<Run, Failure> {
-    let config = BatchConfig {
-        num_envs,
-        autoreset: Autoreset::SameStep,
-        pool: Arc::clone(pool),
-        ..BatchConfig::default()
-    };
+    let config =
+        BatchConfig { num_envs, autoreset: Autoreset::SameStep, pool: Arc::clone(pool), ..BatchConfig::default() };
     let mut batch = registry::find(env)?.batch(&config)?;
     let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec())?, batch.as_ref());
     let mut progress = Progress::new(env, (steps * num_envs) as u64, quiet);
@@ -184,12 +147,7 @@ fn timed(
     })
 }
 
-fn score(
-    env: &str,
-    policy: &str,
-    arguments: &[(&str, &str)],
-    pool: &Arc<Pool>,
-) -> Result<Score, Failure> {
+fn score(env: &str, policy: &str, arguments: &[(&str, &str)], pool: &Arc<Pool>) -> Result<Score, Failure> {
     let config = BatchConfig {
         num_envs: 1_024,
         autoreset: Autoreset::SameStep,
@@ -197,21 +155,12 @@ fn score(
         ..BatchConfig::default()
     };
     let mut batch = registry::find(env)?.batch(&config)?;
-    let mut rollout = Rollout::new(
-        Policy::parse(policy, arguments, batch.spec())?,
-        batch.as_ref(),
-    );
+    let mut rollout = Rollout::new(Policy::parse(policy, arguments, batch.spec())?, batch.as_ref());
     // Twice the limit: long episodes count as well as short ones.
     let steps = 2 * batch.spec().max_steps as usize;
     rollout.run(batch.as_mut(), steps, 256, |_| true)?;
-    let returns = rollout
-        .stats()
-        .returns()
-        .expect("every episode has ended by the limit");
-    let field = arguments
-        .iter()
-        .find(|(key, _)| *key == "obs_field")
-        .map(|(_, field)| format!(" on {field}"));
+    let returns = rollout.stats().returns().expect("every episode has ended by the limit");
+    let field = arguments.iter().find(|(key, _)| *key == "obs_field").map(|(_, field)| format!(" on {field}"));
     Ok(Score {
         env: batch.spec().name,
         policy: format!("{policy}{}", field.unwrap_or_default()),

@@ -20,10 +20,7 @@ struct Listed {
 
 impl From<&Entry> for Listed {
     fn from(entry: &Entry) -> Self {
-        Self {
-            spec: entry.spec(),
-            aliases: entry.aliases,
-        }
+        Self { spec: entry.spec(), aliases: entry.aliases }
     }
 }
 
@@ -31,19 +28,11 @@ pub(crate) fn run(args: &EnvsArgs) -> Result<(), Failure> {
     match &args.name {
         Some(name) => {
             let listed = Listed::from(registry::find(name)?);
-            if args.json {
-                print_json(&listed)
-            } else {
-                print(&details(&listed))
-            }
+            if args.json { print_json(&listed) } else { print(&details(&listed)) }
         }
         None => {
             let all: Vec<_> = registry::ENTRIES.iter().map(Listed::from).collect();
-            if args.json {
-                print_json(&all)
-            } else {
-                print(&list(&all))
-            }
+            if args.json { print_json(&all) } else { print(&list(&all)) }
         }
     }
 }
@@ -58,15 +47,8 @@ fn list(all: &[Listed]) -> String {
 }
 
 fn summary(Listed { spec, aliases }: &Listed) -> String {
-    let also = if aliases.is_empty() {
-        String::new()
-    } else {
-        format!("  (also {})", aliases.join(", "))
-    };
-    let solved = spec
-        .reward_threshold
-        .map(|t| format!(", solved from a return of {t}"))
-        .unwrap_or_default();
+    let also = if aliases.is_empty() { String::new() } else { format!("  (also {})", aliases.join(", ")) };
+    let solved = spec.reward_threshold.map(|t| format!(", solved from a return of {t}")).unwrap_or_default();
     format!(
         "{}{also}\n  {}\n  observation  {}: {}\n  action       {}\n  limit        {} steps{solved}\n",
         spec.name,
@@ -95,23 +77,12 @@ fn details(listed: &Listed) -> String {
             p.description
         );
     }
-    let _ = writeln!(
-        text,
-        "  {:<24} {:>10}  steps after which an episode is truncated",
-        "max_steps", spec.max_steps
-    );
+    let _ = writeln!(text, "  {:<24} {:>10}  steps after which an episode is truncated", "max_steps", spec.max_steps);
     if !spec.options.is_empty() {
         text += "\nOptions (--param NAME=VALUE):\n";
     }
     for o in &spec.options {
-        let _ = writeln!(
-            text,
-            "  {:<24} {:>10}  {}: {}",
-            o.name,
-            o.value,
-            o.choices.join(" or "),
-            o.description
-        );
+        let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, o.choices.join(" or "), o.description);
     }
     text
 }

@@ -21,7 +21,5 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 /// Prints on standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(Failure::stdout)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::stdout)
 }

@@ -52,10 +52,7 @@ struct Spread {
 
 impl From<Option<MeanStd>> for Spread {
     fn from(spread: Option<MeanStd>) -> Self {
-        Self {
-            mean: spread.map(|s| s.mean),
-            std: spread.map(|s| s.std),
-        }
+        Self { mean: spread.map(|s| s.mean), std: spread.map(|s| s.std) }
     }
 }
 
@@ -64,17 +61,11 @@ const MAX_THREADS: usize = 1024;
 
 pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
     let entry = registry::find(&args.env)?;
-    let policy_args: Vec<_> = args
-        .policy_args
-        .iter()
-        .map(|(k, v)| (k.as_str(), v.as_str()))
-        .collect();
+    let policy_args: Vec<_> = args.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let policy = Policy::parse(&args.policy, &policy_args, &entry.spec())?;
     let threads = args.threads.unwrap_or_else(machine::cores);
     if threads > MAX_THREADS {
-        return Err(Failure::input(format!(
-            "--threads is {threads}, but must be from 1 to {MAX_THREADS}"
-        )));
+        return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
     if let Some(path) = &args.save_state {
         files::check_target(path)?;
@@ -96,17 +87,11 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         load_state(path, args, batch.as_mut(), &mut rollout)?;
     }
 
-    let chunk = args
-        .scan_chunk_size
-        .unwrap_or_else(|| default_chunk(args.num_envs));
+    let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
     let start = Instant::now();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
-    let mut progress = Progress::new(
-        batch.spec().name,
-        (args.steps * args.num_envs) as u64,
-        args.output.quiet,
-    );
+    let mut progress = Progress::new(batch.spec().name, (args.steps * args.num_envs) as u64, args.output.quiet);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
         progress.advance((steps * args.num_envs) as u64);
         true
@@ -138,11 +123,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         peak_rss_bytes: machine::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
     };
-    if args.output.json {
-        print_json(&report)
-    } else {
-        print(&table(&report))
-    }
+    if args.output.json { print_json(&report) } else { print(&table(&report)) }
 }
 
 /// The rule of thumb for a chunk size that nobody has tuned.
@@ -160,12 +141,8 @@ fn check_memory(entry: &Entry, config: &BatchConfig, policy: &Policy) -> Result<
         return Ok(());
     };
     // A whole block shows what an environment takes; it also checks the parameters.
-    let sample = entry.batch(&BatchConfig {
-        num_envs: BLOCK,
-        ..config.clone()
-    })?;
-    let per_env =
-        sample.bytes_per_env() + Rollout::new(policy.clone(), sample.as_ref()).bytes_per_env();
+    let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
+    let per_env = sample.bytes_per_env() + Rollout::new(policy.clone(), sample.as_ref()).bytes_per_env();
     let needed = per_env * config.num_envs as f64;
     if needed <= available as f64 {
         return Ok(());
@@ -188,29 +165,13 @@ struct StateHeader {
 
 const STATE_KIND: &str = "rollout state";
 
-fn save_state(
-    path: &Path,
-    args: &RolloutArgs,
-    batch: &dyn Batch,
-    rollout: &Rollout,
-) -> Result<(), Failure> {
+fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
     let (batch, rollout) = (batch.snapshot(), rollout.snapshot());
-    let header = StateHeader {
-        seed: args.seed,
-        batch_bytes: batch.len(),
-    };
-    files::write_atomically(
-        path,
-        &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]),
-    )
+    let header = StateHeader { seed: args.seed, batch_bytes: batch.len() };
+    files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))
 }
 
-fn load_state(
-    path: &Path,
-    args: &RolloutArgs,
-    batch: &mut dyn Batch,
-    rollout: &mut Rollout,
-) -> Result<(), Failure> {
+fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &mut Rollout) -> Result<(), Failure> {
     let bytes = files::read(path)?;
     let mut load = || -> phalanx_core::Result<()> {
         let (header, payload): (StateHeader, _) = snapshot::decode(STATE_KIND, &bytes)?;
@@ -219,10 +180,7 @@ fn load_state(
         rollout.restore(rollout_bytes)?;
         snapshot::check_equal("seed", &header.seed, &args.seed)
     };
-    load().map_err(|error| Failure::File {
-        path: path.display().to_string(),
-        error,
-    })
+    load().map_err(|error| Failure::File { path: path.display().to_string(), error })
 }
 
 fn table(report: &Report) -> String {
@@ -231,31 +189,15 @@ fn table(report: &Report) -> String {
         _ => "no episode has ended yet".to_owned(),
     };
     let rows = [
-        (
-            "environment",
-            format!("{} x {}", text::grouped(report.num_envs as u64), report.env),
-        ),
+        ("environment", format!("{} x {}", text::grouped(report.num_envs as u64), report.env)),
         ("policy", report.policy.clone()),
         (
             "steps",
-            format!(
-                "{} in each environment, {} at a time",
-                text::grouped(report.steps as u64),
-                report.scan_chunk_size
-            ),
+            format!("{} in each environment, {} at a time", text::grouped(report.steps as u64), report.scan_chunk_size),
         ),
-        (
-            "threads, lanes",
-            format!("{}, {}", report.threads, report.lanes),
-        ),
-        (
-            "speed",
-            format!("{} steps/s", text::short(report.steps_per_second)),
-        ),
-        (
-            "first step after",
-            format!("{:.1} ms", report.time_to_first_step_seconds * 1e3),
-        ),
+        ("threads, lanes", format!("{}, {}", report.threads, report.lanes)),
+        ("speed", format!("{} steps/s", text::short(report.steps_per_second))),
+        ("first step after", format!("{:.1} ms", report.time_to_first_step_seconds * 1e3)),
         ("episodes", text::grouped(report.episodes)),
         ("return", spread(&report.returns)),
         ("length", spread(&report.length)),
@@ -264,15 +206,10 @@ fn table(report: &Report) -> String {
             format!(
                 "{:.1} bytes per environment{}",
                 report.bytes_per_env,
-                report
-                    .peak_rss_bytes
-                    .map(|peak| format!(", {} peak", text::bytes(peak as f64)))
-                    .unwrap_or_default()
+                report.peak_rss_bytes.map(|peak| format!(", {} peak", text::bytes(peak as f64))).unwrap_or_default()
             ),
         ),
         ("checksum", report.checksum.clone()),
     ];
-    rows.iter()
-        .map(|(name, value)| format!("{name:<16} {value}\n"))
-        .collect()
+    rows.iter().map(|(name, value)| format!("{name:<16} {value}\n")).collect()
 }

@@ -36,24 +36,15 @@ struct Row {
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     let precision = Precision::from(args.precision);
-    let mut probe =
-        registry::find(&args.env)?.probe(&args.params.settings, args.seed, precision)?;
+    let mut probe = registry::find(&args.env)?.probe(&args.params.settings, args.seed, precision)?;
     let source = parse_actions(&args.actions, probe.spec())?;
     if let Some(text) = &args.state {
         probe.set_state(&parse_state(text, probe.spec())?)?;
     }
     let out = BufWriter::new(io::stdout().lock());
-    let mut printer = Printer {
-        out,
-        spec: probe.spec().clone(),
-        precision,
-    };
-    printer
-        .begin(args.format, probe.as_ref())
-        .map_err(Failure::stdout)?;
-    trace(probe.as_mut(), &source, args.autoreset, |row| {
-        printer.row(args.format, row).map_err(Failure::stdout)
-    })?;
+    let mut printer = Printer { out, spec: probe.spec().clone(), precision };
+    printer.begin(args.format, probe.as_ref()).map_err(Failure::stdout)?;
+    trace(probe.as_mut(), &source, args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
@@ -170,99 +161,39 @@ impl<W: Write> Printer<W> {
         if format == Format::Json {
             let head = Head {
                 env: self.spec.name,
-                params: probe
-                    .params()
-                    .into_iter()
-                    .map(|(name, value)| (name, self.number(value)))
-                    .collect(),
-                options: self
-                    .spec
-                    .options
-                    .iter()
-                    .map(|o| (o.name, o.value))
-                    .collect(),
+                params: probe.params().into_iter().map(|(name, value)| (name, self.number(value))).collect(),
+                options: self.spec.options.iter().map(|o| (o.name, o.value)).collect(),
                 max_steps: self.spec.max_steps,
                 state_names: self.spec.state_names,
                 obs_names: self.spec.observation.names,
             };
             let head = serde_json::to_string(&head)?;
             // The steps follow one by one, so that a long trace takes no memory.
-            return write!(
-                self.out,
-                "{},\"steps\":[",
-                head.strip_suffix('}').expect("an object ends so")
-            );
+            return write!(self.out, "{},\"steps\":[", head.strip_suffix('}').expect("an object ends so"));
         }
         let components = self.spec.action.components();
-        let actions = (0..components).map(|k| {
-            if components == 1 {
-                "action".to_owned()
-            } else {
-                format!("action.{k}")
-            }
-        });
-        let states = self
-            .spec
-            .state_names
-            .iter()
-            .map(|name| format!("state.{name}"));
-        let observations = self
-            .spec
-            .observation
-            .names
-            .iter()
-            .map(|name| format!("obs.{name}"));
+        let actions =
+            (0..components).map(|k| if components == 1 { "action".to_owned() } else { format!("action.{k}") });
+        let states = self.spec.state_names.iter().map(|name| format!("state.{name}"));
+        let observations = self.spec.observation.names.iter().map(|name| format!("obs.{name}"));
         let columns: Vec<_> = actions.chain(states).chain(observations).collect();
-        writeln!(
-            self.out,
-            "episode,t,{},reward,terminated,truncated",
-            columns.join(",")
-        )
+        writeln!(self.out, "episode,t,{},reward,terminated,truncated", columns.join(","))
     }
 
     fn row(&mut self, format: Format, row: &Row) -> io::Result<()> {
         let state: Vec<_> = row.state.iter().map(|value| self.number(*value)).collect();
         let reward = row.reward.map(|reward| self.number(reward));
-        let action: Option<Vec<_>> = row.action.as_ref().map(|action| {
-            action
-                .iter()
-                .map(|value| self.action_number(*value))
-                .collect()
-        });
+        let action: Option<Vec<_>> =
+            row.action.as_ref().map(|action| action.iter().map(|value| self.action_number(*value)).collect());
         if format == Format::Json {
             let discrete = matches!(self.spec.action, ActionSpace::Discrete { .. });
-            let action = action.map(|action| {
-                if discrete {
-                    JsonAction::Index(action[0])
-                } else {
-                    JsonAction::Components(action)
-                }
-            });
-            let Row {
-                episode,
-                t,
-                terminated,
-                truncated,
-                ref obs,
-                ..
-            } = *row;
-            self.out.write_all(if t == 0 && episode == 0 {
-                b"\n"
-            } else {
-                b",\n"
-            })?;
+            let action = action
+                .map(|action| if discrete { JsonAction::Index(action[0]) } else { JsonAction::Components(action) });
+            let Row { episode, t, terminated, truncated, ref obs, .. } = *row;
+            self.out.write_all(if t == 0 && episode == 0 { b"\n" } else { b",\n" })?;
             return Ok(serde_json::to_writer(
                 &mut self.out,
-                &JsonRow {
-                    episode,
-                    t,
-                    action,
-                    state,
-                    obs,
-                    reward,
-                    terminated,
-                    truncated,
-                },
+                &JsonRow { episode, t, action, state, obs, reward, terminated, truncated },
             )?);
         }
         let actions = match action {
@@ -314,10 +245,7 @@ fn parse_state(text: &str, spec: &EnvSpec) -> Result<Vec<f64>, Failure> {
             let part = part.trim();
             part.parse().map_err(|_| {
                 let names = spec.state_names.join(",");
-                Failure::input(format!(
-                    "--state has '{part}', but must be numbers for {names} of {}",
-                    spec.name
-                ))
+                Failure::input(format!("--state has '{part}', but must be numbers for {names} of {}", spec.name))
             })
         })
         .collect()
@@ -327,15 +255,12 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
     let Some(count) = text.strip_prefix("random:") else {
         let path = Path::new(text);
         let bytes = files::read(path)?;
-        let content =
-            String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
+        let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
         return parse_action_rows(&content, text, spec).map(Source::Given);
     };
     let count = count.parse().ok().filter(|count| *count > 0);
     count.map(Source::Random).ok_or_else(|| {
-        Failure::input(format!(
-            "--actions is '{text}', but must be a file or random:T with T of at least 1"
-        ))
+        Failure::input(format!("--actions is '{text}', but must be a file or random:T with T of at least 1"))
     })
 }
 
@@ -351,30 +276,20 @@ fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Ve
         let wrong = |why: String| Failure::input(format!("{path}, line {number}: {why}"));
         let cells: Vec<_> = line.split(',').map(str::trim).collect();
         if cells.len() != components {
-            return Err(wrong(format!(
-                "{} columns, but an action of {} has {components}",
-                cells.len(),
-                spec.name
-            )));
+            return Err(wrong(format!("{} columns, but an action of {} has {components}", cells.len(), spec.name)));
         }
         let row = (1..)
             .zip(cells)
             .map(|(column, cell)| {
                 let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                value.ok_or_else(|| {
-                    wrong(format!(
-                        "column {column} is '{cell}', but must be a finite number"
-                    ))
-                })
+                value.ok_or_else(|| wrong(format!("column {column} is '{cell}', but must be a finite number")))
             })
             .collect::<Result<Vec<_>, _>>()?;
         check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;
         rows.push(row);
     }
     if rows.is_empty() {
-        return Err(Failure::input(format!(
-            "{path} holds no actions, but must have a row for each step"
-        )));
+        return Err(Failure::input(format!("{path} holds no actions, but must have a row for each step")));
     }
     Ok(rows)
 }

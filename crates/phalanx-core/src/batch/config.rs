@@ -81,11 +81,7 @@ const MAX_STEPS: u32 = (1 << 31) - 1;
 /// A batch of environments in lanes.
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
-    let Configured {
-        env,
-        params,
-        max_steps,
-    } = configure(env, &config.settings, config.num_envs, config.seed)?;
+    let Configured { env, params, max_steps } = configure(env, &config.settings, config.num_envs, config.seed)?;
     match config.lanes.lanes(config.num_envs) {
         1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params), max_steps, config),
         8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params), max_steps, config),
@@ -133,11 +129,7 @@ pub(crate) fn configure<E: LaneEnv>(
         }
     }
     check_params(&env, &params, num_envs)?;
-    Ok(Configured {
-        env,
-        params,
-        max_steps,
-    })
+    Ok(Configured { env, params, max_steps })
 }
 
 impl<E: LaneEnv> Configured<E> {
@@ -156,17 +148,10 @@ enum Setting {
 /// Finds out what `name = value` sets, and checks what does not need the environment.
 fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
     if name == "max_steps" {
-        let steps = value
-            .parse()
-            .ok()
-            .filter(|steps| (1..=MAX_STEPS).contains(steps));
+        let steps = value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps));
         let what = || format!("max_steps of {}", spec.name);
         return steps.map(Setting::MaxSteps).ok_or_else(|| {
-            Error::out_of_range(
-                what(),
-                format!("'{value}'"),
-                format!("a whole number from 1 to {MAX_STEPS}"),
-            )
+            Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {MAX_STEPS}"))
         });
     }
     if let Some(option) = spec.options.iter().find(|o| o.name == name) {
@@ -174,21 +159,12 @@ fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
             return Ok(Setting::Choice);
         }
         let what = format!("option {name} of {}", spec.name);
-        return Err(Error::out_of_range(
-            what,
-            format!("'{value}'"),
-            format!("one of {}", option.choices.join(", ")),
-        ));
+        return Err(Error::out_of_range(what, format!("'{value}'"), format!("one of {}", option.choices.join(", "))));
     }
     if spec.params.iter().any(|p| p.name == name) {
         return Ok(Setting::Param);
     }
-    let known = spec
-        .params
-        .iter()
-        .map(|p| p.name)
-        .chain(spec.options.iter().map(|o| o.name))
-        .chain(["max_steps"]);
+    let known = spec.params.iter().map(|p| p.name).chain(spec.options.iter().map(|o| o.name)).chain(["max_steps"]);
     Err(Error::unknown("parameter", name, Some(spec.name), known))
 }
 
@@ -196,11 +172,7 @@ fn check_num_envs(num_envs: usize) -> Result<()> {
     if (1..=MAX_ENVS).contains(&num_envs) {
         return Ok(());
     }
-    Err(Error::out_of_range(
-        "the number of environments",
-        num_envs,
-        format!("from 1 to {MAX_ENVS}"),
-    ))
+    Err(Error::out_of_range("the number of environments", num_envs, format!("from 1 to {MAX_ENVS}")))
 }
 
 /// The streams that a list of seeds gives.

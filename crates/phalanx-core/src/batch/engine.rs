@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::config::streams_of;
-use super::kernel::{
-    At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Streams, Stretch,
-};
+use super::kernel::{At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Streams, Stretch};
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
 use super::{Actions, Autoreset, Batch, BatchConfig, Reset, StepOut, check_len};
 use crate::error::{Error, Result};
@@ -17,7 +15,7 @@ use crate::pool::{Parts, Pool, Rows};
 use crate::rollout::Rollout;
 use crate::snapshot;
 use crate::space::EnvSpec;
-use crate::stats::EpisodeStats;
+use crate::stats::{EpisodeStats, Tally};
 
 /// Environment steps in one call below which a second thread costs more than it brings. Measured: waking
 /// and joining a spinning worker takes 1-2 µs, in which one thread makes about a thousand steps.
@@ -54,11 +52,7 @@ struct Header {
 const SNAPSHOT_KIND: &str = "batch";
 
 impl<K: Kernel> Engine<K> {
-    pub(super) fn boxed(
-        kernel: K,
-        max_steps: Option<u32>,
-        config: &BatchConfig,
-    ) -> Result<Box<dyn Batch>> {
+    pub(super) fn boxed(kernel: K, max_steps: Option<u32>, config: &BatchConfig) -> Result<Box<dyn Batch>> {
         let mut spec = kernel.spec();
         spec.max_steps = max_steps.unwrap_or(spec.max_steps);
         let blocks = config.num_envs.div_ceil(BLOCK);
@@ -88,10 +82,7 @@ impl<K: Kernel> Engine<K> {
             return self.blocks();
         }
         let smallest = STEPS_WORTH_A_THREAD.div_ceil(BLOCK * steps);
-        self.blocks()
-            .div_ceil(threads * RANGES_PER_THREAD)
-            .max(smallest)
-            .min(self.blocks().div_ceil(threads))
+        self.blocks().div_ceil(threads * RANGES_PER_THREAD).max(smallest).min(self.blocks().div_ceil(threads))
     }
 
     /// Calls `work` for each block, on all threads if `steps` are worth it.
@@ -99,44 +90,26 @@ impl<K: Kernel> Engine<K> {
         &mut self,
         steps: usize,
         parts: P,
-        work: impl Fn(&K, At<'_>, Cells<'_, K::Row>, usize, &mut P::Part, &mut EpisodeStats) + Sync,
+        work: impl Fn(&K, At<'_>, Cells<'_, K::Row>, usize, &mut P::Part, &mut Tally) + Sync,
     ) -> EpisodeStats {
         let grain = self.grain(steps);
         let total = Mutex::new(EpisodeStats::default());
         let row_width = self.kernel.rows_per_block();
         let (kernel, streams) = (&self.kernel, &self.streams);
         let (num_envs, max_steps) = (self.num_envs, self.spec.max_steps);
-        let cells = (
-            Rows::new(&mut self.rows, row_width),
-            Rows::new(&mut self.book, BOOK_LINES),
-        );
-        self.pool.for_each(
-            num_envs.div_ceil(BLOCK),
-            grain,
-            (cells, parts),
-            |range, ((rows, book), mut part)| {
-                let mut stats = EpisodeStats::default();
-                let blocks = rows
-                    .chunks_exact_mut(row_width)
-                    .zip(book.chunks_exact_mut(BOOK_LINES));
-                for (i, (rows, book)) in blocks.enumerate() {
-                    let at = At {
-                        block: range.start + i,
-                        num_envs,
-                        max_steps,
-                        streams,
-                    };
-                    work(kernel, at, Cells { rows, book }, i, &mut part, &mut stats);
-                }
-                total
-                    .lock()
-                    .expect("no panic while this lock is held")
-                    .merge(&stats);
-            },
-        );
-        total
-            .into_inner()
-            .expect("no panic while this lock is held")
+        let cells = (Rows::new(&mut self.rows, row_width), Rows::new(&mut self.book, BOOK_LINES));
+        self.pool.for_each(num_envs.div_ceil(BLOCK), grain, (cells, parts), |range, ((rows, book), mut part)| {
+            let mut tally = Tally::new();
+            for (i, block) in range.enumerate() {
+                let cells = Cells {
+                    rows: &mut rows[i * row_width..(i + 1) * row_width],
+                    book: &mut book[i * BOOK_LINES..(i + 1) * BOOK_LINES],
+                };
+                work(kernel, At { block, num_envs, max_steps, streams }, cells, i, &mut part, &mut tally);
+            }
+            total.lock().expect("no panic while this lock is held").merge(&tally.into_stats());
+        });
+        total.into_inner().expect("no panic while this lock is held")
     }
 
     /// Starts episode 0 everywhere.
@@ -177,34 +150,19 @@ impl<K: Kernel> Engine<K> {
             rollout.scratch = vec![TileScratch::new(&self.spec); threads];
         }
         // One range of blocks and one scratch for each thread.
-        let width = self
-            .blocks()
-            .div_ceil(threads)
-            .next_multiple_of(TILE_BLOCKS);
+        let width = self.blocks().div_ceil(threads).next_multiple_of(TILE_BLOCKS);
         let ranges = self.blocks().div_ceil(width);
-        let (row_width, run_width) = (
-            self.kernel.rows_per_block(),
-            rollout.lines.len() / self.blocks(),
-        );
+        let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
         let total = Mutex::new(EpisodeStats::default());
         let pool = Arc::clone(&self.pool);
-        let tiles = RowWise {
-            kernel: &self.kernel,
-            streams: &self.streams,
-            num_envs: self.num_envs,
-            spec: &self.spec,
-        };
+        let tiles = RowWise { kernel: &self.kernel, streams: &self.streams, num_envs: self.num_envs, spec: &self.spec };
         let parts = (
             Rows::new(&mut self.rows, row_width * width),
             Rows::new(&mut self.book, BOOK_LINES * width),
             Rows::new(&mut rollout.lines, run_width * width),
             Rows::new(&mut rollout.scratch, 1),
         );
-        let stretch = Stretch {
-            policy: &rollout.policy,
-            tick: rollout.tick,
-            steps,
-        };
+        let stretch = Stretch { policy: &rollout.policy, tick: rollout.tick, steps };
         pool.for_each(ranges, 1, parts, |range, (rows, book, run, scratch)| {
             let mut stats = EpisodeStats::default();
             let tiles_of = rows
@@ -213,37 +171,15 @@ impl<K: Kernel> Engine<K> {
                 .zip(run.chunks_mut(run_width * TILE_BLOCKS));
             for (i, ((rows, book), run)) in tiles_of.enumerate() {
                 let first_block = range.start * width + i * TILE_BLOCKS;
-                tiles.advance(
-                    TileCells {
-                        first_block,
-                        rows,
-                        book,
-                        run,
-                    },
-                    &mut scratch[0],
-                    stretch,
-                    &mut stats,
-                );
+                tiles.advance(TileCells { first_block, rows, book, run }, &mut scratch[0], stretch, &mut stats);
             }
-            total
-                .lock()
-                .expect("no panic while this lock is held")
-                .merge(&stats);
+            total.lock().expect("no panic while this lock is held").merge(&stats);
         });
-        rollout.stats.merge(
-            &total
-                .into_inner()
-                .expect("no panic while this lock is held"),
-        );
+        rollout.stats.merge(&total.into_inner().expect("no panic while this lock is held"));
     }
 
     fn at(&self, block: usize) -> At<'_> {
-        At {
-            block,
-            num_envs: self.num_envs,
-            max_steps: self.spec.max_steps,
-            streams: &self.streams,
-        }
+        At { block, num_envs: self.num_envs, max_steps: self.spec.max_steps, streams: &self.streams }
     }
 
     fn rows_of(&self, block: usize) -> Range<usize> {
@@ -252,28 +188,15 @@ impl<K: Kernel> Engine<K> {
     }
 
     fn options_text(&self) -> String {
-        let options: Vec<_> = self
-            .spec
-            .options
-            .iter()
-            .map(|o| format!("{}={}", o.name, o.value))
-            .collect();
-        if options.is_empty() {
-            "none".to_owned()
-        } else {
-            options.join(" ")
-        }
+        let options: Vec<_> = self.spec.options.iter().map(|o| format!("{}={}", o.name, o.value)).collect();
+        if options.is_empty() { "none".to_owned() } else { options.join(" ") }
     }
 
     fn check_env(&self, env: usize) -> Result<()> {
         if env < self.num_envs {
             return Ok(());
         }
-        Err(Error::out_of_range(
-            "the number of an environment",
-            env,
-            format!("from 0 to {}", self.num_envs - 1),
-        ))
+        Err(Error::out_of_range("the number of an environment", env, format!("from 0 to {}", self.num_envs - 1)))
     }
 }
 
@@ -287,11 +210,7 @@ impl<K: Kernel> Batch for Engine<K> {
     }
 
     fn reset_into(&mut self, reset: Reset<'_>, obs: &mut [f32]) -> Result<()> {
-        check_len(
-            "the observation array",
-            obs.len(),
-            self.num_envs * self.spec.observation.dim(),
-        )?;
+        check_len("the observation array", obs.len(), self.num_envs * self.spec.observation.dim())?;
         match reset {
             Reset::Seed(seed) => {
                 self.streams = Streams::of_seed(seed);
@@ -326,23 +245,34 @@ impl<K: Kernel> Batch for Engine<K> {
             return Err(Error::ResetNeeded { env });
         }
         let (mode, components) = (self.autoreset, self.spec.action.components());
-        let stats = self.for_each_block(
-            1,
-            OutParts::new(out, dim),
-            |kernel, at, cells, i, out, stats| {
-                let first = at.first_env();
-                let envs = (n - first).min(BLOCK);
-                kernel.step(
-                    at,
-                    cells,
-                    &actions.slice(first * components, envs * components),
-                    mode,
-                    out.block(i, envs, dim),
-                    stats,
-                );
+        let (grain, row_width) = (self.grain(1), self.kernel.rows_per_block());
+        let (kernel, streams, max_steps) = (&self.kernel, &self.streams, self.spec.max_steps);
+        let total = Mutex::new(EpisodeStats::default());
+        let cells = (Rows::new(&mut self.rows, row_width), Rows::new(&mut self.book, BOOK_LINES));
+        self.pool.for_each(
+            n.div_ceil(BLOCK),
+            grain,
+            (cells, OutParts::new(out, dim)),
+            |range, ((rows, book), mut out)| {
+                for (i, block) in range.enumerate() {
+                    let cells = Cells {
+                        rows: &mut rows[i * row_width..(i + 1) * row_width],
+                        book: &mut book[i * BOOK_LINES..(i + 1) * BOOK_LINES],
+                    };
+                    let at = At { block, num_envs: n, max_steps, streams };
+                    let actions = actions.slice(at.first_env() * components, at.envs() * components);
+                    kernel.step(at, cells, &actions, mode, out.block(i, at.envs(), dim));
+                }
+                // In a pass of its own: here a mispredicted branch costs little, while after a step it would
+                // throw away the steps that the processor has already begun.
+                let mut finished = EpisodeStats::default();
+                out.count_finished(out.rewards.len(), &mut finished);
+                if finished.episodes() > 0 {
+                    total.lock().expect("no panic while this lock is held").merge(&finished);
+                }
             },
         );
-        self.stats.merge(&stats);
+        self.stats.merge(&total.into_inner().expect("no panic while this lock is held"));
         Ok(())
     }
 
@@ -350,13 +280,11 @@ impl<K: Kernel> Batch for Engine<K> {
         let dim = self.spec.observation.dim();
         check_len("the observation array", obs.len(), self.num_envs * dim)?;
         let parts = Rows::new(obs, BLOCK * dim);
-        self.pool
-            .for_each(self.blocks(), self.grain(1), parts, |range, part| {
-                for (block, obs) in range.zip(part.chunks_mut(BLOCK * dim)) {
-                    self.kernel
-                        .observe(self.at(block), &self.rows[self.rows_of(block)], obs);
-                }
-            });
+        self.pool.for_each(self.blocks(), self.grain(1), parts, |range, part| {
+            for (block, obs) in range.zip(part.chunks_mut(BLOCK * dim)) {
+                self.kernel.observe(self.at(block), &self.rows[self.rows_of(block)], obs);
+            }
+        });
         Ok(())
     }
 
@@ -369,37 +297,16 @@ impl<K: Kernel> Batch for Engine<K> {
                     .0
                     .iter()
                     .enumerate()
-                    .fold(0, |bits, (lane, steps)| {
-                        bits | u32::from(*steps >= ENDED) << lane
-                    })
+                    .fold(0, |bits, (lane, steps)| bits | u32::from(*steps >= ENDED) << lane)
             });
         }
         if self.kernel.can_advance(&rollout.policy) {
             let width = rollout.lines.len() / self.blocks();
-            let Rollout {
-                policy,
-                tick,
-                lines,
-                ..
-            } = rollout;
-            let stretch = Stretch {
-                policy,
-                tick: *tick,
-                steps,
-            };
-            let stats = self.for_each_block(
-                steps,
-                Rows::new(lines, width),
-                |kernel, at, cells, i, lines, stats| {
-                    kernel.advance(
-                        at,
-                        cells,
-                        &mut lines[i * width..(i + 1) * width],
-                        stretch,
-                        stats,
-                    );
-                },
-            );
+            let Rollout { policy, tick, lines, .. } = rollout;
+            let stretch = Stretch { policy, tick: *tick, steps };
+            let stats = self.for_each_block(steps, Rows::new(lines, width), |kernel, at, cells, i, lines, tally| {
+                kernel.advance(at, cells, &mut lines[i * width..(i + 1) * width], stretch, tally);
+            });
             rollout.stats.merge(&stats);
         } else {
             self.advance_rows(rollout, steps);
@@ -417,15 +324,13 @@ impl<K: Kernel> Batch for Engine<K> {
     }
 
     fn state(&self, env: usize) -> Vec<f64> {
-        self.kernel
-            .state(&self.rows[self.rows_of(env / BLOCK)], env % BLOCK)
+        self.kernel.state(&self.rows[self.rows_of(env / BLOCK)], env % BLOCK)
     }
 
     fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()> {
         self.check_env(env)?;
         let rows = self.rows_of(env / BLOCK);
-        self.kernel
-            .set_state(&mut self.rows[rows], env % BLOCK, state)?;
+        self.kernel.set_state(&mut self.rows[rows], env % BLOCK, state)?;
         let book = &mut self.book[env / BLOCK * BOOK_LINES..];
         book[STEPS].0[env % BLOCK] = 0;
         book[RETURN].0[env % BLOCK] = 0;
@@ -455,11 +360,7 @@ impl<K: Kernel> Batch for Engine<K> {
             shared_key,
             stats: self.stats,
         };
-        let payload = [
-            bytemuck::cast_slice(keys),
-            bytemuck::cast_slice(&self.book),
-            bytemuck::cast_slice(&self.rows),
-        ];
+        let payload = [bytemuck::cast_slice(keys), bytemuck::cast_slice(&self.book), bytemuck::cast_slice(&self.rows)];
         snapshot::encode(SNAPSHOT_KIND, &header, &payload)
     }
 
@@ -470,21 +371,11 @@ impl<K: Kernel> Batch for Engine<K> {
         snapshot::check_equal("options", &header.options, &self.options_text())?;
         snapshot::check_equal("max_steps", &header.max_steps, &self.spec.max_steps)?;
         if header.params != snapshot::hash(&self.kernel.params_bytes()) {
-            return Err(Error::Snapshot(
-                "was taken with other parameters".to_owned(),
-            ));
+            return Err(Error::Snapshot("was taken with other parameters".to_owned()));
         }
-        let keys = if header.shared_key.is_some() {
-            0
-        } else {
-            self.blocks() * 2 * size_of::<Line>()
-        };
+        let keys = if header.shared_key.is_some() { 0 } else { self.blocks() * 2 * size_of::<Line>() };
         let book = size_of_val(self.book.as_slice());
-        snapshot::check_equal(
-            "size",
-            &payload.len(),
-            &(keys + book + size_of_val(self.rows.as_slice())),
-        )?;
+        snapshot::check_equal("size", &payload.len(), &(keys + book + size_of_val(self.rows.as_slice())))?;
         let (keys, rest) = payload.split_at(keys);
         let (book, rows) = rest.split_at(book);
         self.streams = match header.shared_key {
@@ -506,10 +397,8 @@ impl<K: Kernel> Batch for Engine<K> {
             Streams::Shared(_) => 0,
             Streams::PerEnv(lines) => size_of_val(lines.as_slice()),
         };
-        let bytes = size_of_val(self.rows.as_slice())
-            + size_of_val(self.book.as_slice())
-            + keys
-            + self.kernel.params_memory();
+        let bytes =
+            size_of_val(self.rows.as_slice()) + size_of_val(self.book.as_slice()) + keys + self.kernel.params_memory();
         bytes as f64 / self.num_envs as f64
     }
 
@@ -559,10 +448,7 @@ impl<'a> OutParts<'a> {
                 Rows::new(out.rewards, BLOCK),
                 Rows::new(out.final_returns, BLOCK),
             ),
-            flags: (
-                Rows::new(out.terminated, BLOCK),
-                Rows::new(out.truncated, BLOCK),
-            ),
+            flags: (Rows::new(out.terminated, BLOCK), Rows::new(out.truncated, BLOCK)),
             lengths: Rows::new(out.final_lengths, BLOCK),
         }
     }
@@ -573,36 +459,41 @@ impl<'a> Parts for OutParts<'a> {
 
     unsafe fn part(&self, rows: Range<usize>) -> StepOut<'a> {
         // SAFETY: passed on to the caller, for each array.
-        let ((obs, final_obs, rewards, final_returns), (terminated, truncated), final_lengths) = unsafe {
-            (
-                self.floats.part(rows.clone()),
-                self.flags.part(rows.clone()),
-                self.lengths.part(rows),
-            )
-        };
-        StepOut {
-            obs,
-            rewards,
-            terminated,
-            truncated,
-            final_obs,
-            final_returns,
-            final_lengths,
-        }
+        let ((obs, final_obs, rewards, final_returns), (terminated, truncated), final_lengths) =
+            unsafe { (self.floats.part(rows.clone()), self.flags.part(rows.clone()), self.lengths.part(rows)) };
+        StepOut { obs, rewards, terminated, truncated, final_obs, final_returns, final_lengths }
     }
 }
 
 impl StepOut<'_> {
+    /// Adds the episodes of the first `envs` environments that ended in the last step.
+    #[inline(always)]
+    pub(super) fn count_finished(&self, envs: usize, stats: &mut EpisodeStats) {
+        let mut add = |env: usize| stats.add(self.final_returns[env], self.final_lengths[env]);
+        let (terminated, tail) = self.terminated[..envs].as_chunks::<8>();
+        let (truncated, _) = self.truncated[..envs].as_chunks::<8>();
+        for (group, (terminated, truncated)) in terminated.iter().zip(truncated).enumerate() {
+            // Eight flags at a look, a byte each; mostly none is set, sometimes one.
+            let word = |flags: &[bool; 8]| u64::from_le_bytes(flags.map(u8::from));
+            let mut done = word(terminated) | word(truncated);
+            while done != 0 {
+                add(group * 8 + done.trailing_zeros() as usize / 8);
+                done &= done - 1;
+            }
+        }
+        for env in envs - tail.len()..envs {
+            if self.terminated[env] | self.truncated[env] {
+                add(env);
+            }
+        }
+    }
+
     fn check(&self, num_envs: usize, dim: usize) -> Result<()> {
         check_len("the observation array", self.obs.len(), num_envs * dim)?;
         check_len("the reward array", self.rewards.len(), num_envs)?;
         check_len("the terminated array", self.terminated.len(), num_envs)?;
         check_len("the truncated array", self.truncated.len(), num_envs)?;
-        check_len(
-            "the final observation array",
-            self.final_obs.len(),
-            num_envs * dim,
-        )?;
+        check_len("the final observation array", self.final_obs.len(), num_envs * dim)?;
         check_len("the final return array", self.final_returns.len(), num_envs)?;
         check_len("the final length array", self.final_lengths.len(), num_envs)
     }

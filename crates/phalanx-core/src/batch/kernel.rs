@@ -6,7 +6,7 @@ use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Stored, Uint};
 use crate::policy::Policy;
 use crate::rng::{Stream, key_of_seed};
 use crate::space::EnvSpec;
-use crate::stats::EpisodeStats;
+use crate::stats::Tally;
 
 /// Set in an environment's step count when its episode has ended and no new one has started.
 pub(super) const ENDED: u32 = 1 << 31;
@@ -73,13 +73,17 @@ impl At<'_> {
         self.block * BLOCK
     }
 
+    /// Environments of this block: all but the last block are full.
+    #[inline(always)]
+    pub(super) fn envs(&self) -> usize {
+        (self.num_envs - self.first_env()).min(BLOCK)
+    }
+
     /// The groups of `LANES` environments in this block: their first lane, and how many of them exist.
     #[inline(always)]
     pub(super) fn groups<R: LaneValue>(&self) -> impl Iterator<Item = (usize, usize)> + use<R> {
-        let envs = (self.num_envs - self.first_env()).min(BLOCK);
-        (0..envs)
-            .step_by(R::LANES)
-            .map(move |lane| (lane, (envs - lane).min(R::LANES)))
+        let envs = self.envs();
+        (0..envs).step_by(R::LANES).map(move |lane| (lane, (envs - lane).min(R::LANES)))
     }
 }
 
@@ -111,15 +115,7 @@ pub(super) trait Kernel: Send + Sync + 'static {
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
     /// Steps a block; `actions` are those of the block.
-    fn step(
-        &self,
-        at: At<'_>,
-        cells: Cells<'_, Self::Row>,
-        actions: &Actions<'_>,
-        mode: Autoreset,
-        out: StepOut<'_>,
-        stats: &mut EpisodeStats,
-    );
+    fn step(&self, at: At<'_>, cells: Cells<'_, Self::Row>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>);
     /// Writes the observations of a block.
     fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [f32]);
     /// Whether [`Kernel::advance`] knows this policy.
@@ -132,7 +128,7 @@ pub(super) trait Kernel: Send + Sync + 'static {
         cells: Cells<'_, Self::Row>,
         run: &mut [Line],
         stretch: Stretch<'_>,
-        stats: &mut EpisodeStats,
+        tally: &mut Tally,
     );
     /// One environment's state.
     fn state(&self, rows: &[Self::Row], lane: usize) -> Vec<f64>;

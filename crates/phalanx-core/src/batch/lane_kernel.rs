@@ -3,21 +3,36 @@
 use super::kernel::{At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Stretch};
 use super::params::Params;
 use super::{Actions, Autoreset, StepOut, check_len};
-use crate::checksum::{fold_observation, fold_transition};
+use crate::checksum::{fold_transition, start_word};
 use crate::env::{LaneAction, LaneArray, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
-use crate::lanes::{LaneValue, Lanes, Line, Mask, Stored, Uint};
+use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
 use crate::space::EnvSpec;
-use crate::stats::EpisodeStats;
+use crate::stats::Tally;
 
 /// An environment over lanes of `R`.
 #[derive(Debug)]
 pub(super) struct LaneKernel<E: LaneEnv, R: Lanes> {
+    plant: Plant<E>,
+    lanes: std::marker::PhantomData<R>,
+}
+
+/// An environment and its parameters, for any lanes.
+#[derive(Debug)]
+struct Plant<E> {
     env: E,
     params: Params,
-    lanes: std::marker::PhantomData<R>,
+}
+
+/// What a step of a block works on.
+struct StepWork<'a> {
+    at: At<'a>,
+    cells: Cells<'a, Line>,
+    actions: &'a Actions<'a>,
+    mode: Autoreset,
+    out: StepOut<'a>,
 }
 
 /// `LANES` environments in registers.
@@ -30,12 +45,19 @@ struct Group<'a, E: LaneEnv, R: Lanes> {
     steps: R::Uint,
     episode: R::Uint,
     episode_return: R,
-    /// Start states of the lanes' next episodes, for the lanes that are not `stale`.
-    ///
-    /// Some lane of a group ends an episode every few steps, and drawing a start state costs about as
-    /// much as a step whether for one lane or for all. So all lanes draw together, and the group draws
-    /// again only when a lane ends whose spare start is used up.
-    spare: E::State<R>,
+    spare: Spare<E, R>,
+}
+
+/// The start of each lane's next episode, drawn ahead of need.
+///
+/// Some lane of a group ends an episode every few steps, and drawing a start state costs about as much
+/// as a step whether for one lane or for all. So all lanes draw together, and the group draws again only
+/// when a lane ends whose spare start is used up (`stale`).
+struct Spare<E: LaneEnv, R: Lanes> {
+    state: E::State<R>,
+    obs: E::Obs<R>,
+    /// What the start adds to the checksum.
+    checksum: R::Uint,
     stale: R::Mask,
 }
 
@@ -45,6 +67,13 @@ struct Transition<E: LaneEnv, R: Lanes> {
     reward: R,
     terminated: R::Mask,
     truncated: R::Mask,
+}
+
+impl<E: LaneEnv, R: Lanes> Transition<E, R> {
+    #[inline(always)]
+    fn done(&self) -> R::Mask {
+        self.terminated | self.truncated
+    }
 }
 
 impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
@@ -69,30 +98,43 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         }
     }
 
-    /// Starts the next episode in some lanes.
+    /// Draws new spare starts if any of some lanes has none left.
     #[inline(always)]
-    fn restart(&mut self, lanes: R::Mask) {
-        if (lanes & self.stale).any() {
-            let next = self.episode.wrapping_add(R::Uint::splat(1));
-            self.spare = draw_start(self.env, &self.params, &self.stream, next);
-            self.stale = Mask::splat(false);
+    fn provide_spares(&mut self, lanes: R::Mask) {
+        if (lanes & self.spare.stale).any() {
+            self.spare = draw_spare(self.env, self.params, self.stream, self.episode);
         }
-        self.stale = self.stale | lanes;
-        self.state = LaneStruct::select(lanes, self.spare, self.state);
-        self.episode = self.episode.wrapping_add(R::Uint::masked(lanes, 1));
-        self.steps = R::Uint::select(lanes, R::Uint::splat(0), self.steps);
-        self.episode_return = R::select(lanes, R::splat(0.0), self.episode_return);
     }
 
-    /// Adds the episodes that end in some lanes to the statistics.
+    /// Starts the next episode in some lanes, from spare starts that must be there.
+    ///
+    /// No branch: which lanes end when is as good as random, and a mispredicted branch costs more than
+    /// the selections.
     #[inline(always)]
-    fn record(&self, lanes: u32, stats: &mut EpisodeStats) {
-        for_each_bit(lanes, |lane| {
-            stats.add(
-                self.episode_return.lane_f64(lane) as f32,
-                self.steps.lane(lane),
-            )
-        });
+    fn restart(&mut self, lanes: R::Mask) {
+        self.spare.stale = self.spare.stale | lanes;
+        self.state = LaneStruct::select(lanes, self.spare.state, self.state);
+        self.episode = self.episode.wrapping_add(R::Uint::masked(lanes, 1));
+        self.steps = self.steps.keep(!lanes);
+        self.episode_return = self.episode_return.keep(!lanes);
+    }
+
+    /// Does what follows a step in a roll-out: notes and restarts what has ended. Answers the
+    /// observations for the next decision and the checksum.
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        transition: Transition<E, R>,
+        checksum: R::Uint,
+        exist: u32,
+        tally: &mut Tally,
+    ) -> (E::Obs<R>, R::Uint) {
+        let done = transition.done();
+        let Transition { obs, reward, terminated, truncated } = transition;
+        tally.note(done.bits() & exist, self.episode_return, self.steps);
+        self.restart(done);
+        let checksum = fold_transition(checksum, obs.as_ref(), reward, terminated, truncated);
+        (LaneArray::select(done, self.spare.obs, obs), checksum.wrapping_add(self.spare.checksum.keep(done)))
     }
 
     #[inline(always)]
@@ -104,158 +146,169 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
     }
 }
 
-/// The start states of an episode. Out of line: it is rare, and the loops around it need the registers.
-#[inline(never)]
+/// The start states of an episode.
+#[inline(always)]
 fn draw_start<E: LaneEnv, R: Lanes>(
     env: &E,
     params: &E::Params<R>,
     stream: &Stream<R>,
     episode: R::Uint,
 ) -> E::State<R> {
-    env.reset(
-        params,
-        &mut stream.draws(Purpose::Reset, episode, R::Uint::splat(0)),
-    )
+    env.reset(params, &mut stream.draws(Purpose::Reset, episode, R::Uint::splat(0)))
 }
 
-/// Finished episodes of a group, noted in the loop and counted outside of it: counting lane by lane in
-/// the loop would cost a tenth of a step.
-struct Finished {
-    noted: usize,
-    lanes: [u32; Self::CAPACITY],
-    returns: [Line; Self::CAPACITY],
-    lengths: [Line; Self::CAPACITY],
-}
-
-impl Finished {
-    const CAPACITY: usize = 32;
-
-    fn new() -> Self {
-        let lines = [Line::default(); Self::CAPACITY];
-        Self {
-            noted: 0,
-            lanes: [0; Self::CAPACITY],
-            returns: lines,
-            lengths: lines,
-        }
-    }
-
-    #[inline(always)]
-    fn note<E: LaneEnv, R: Lanes>(
-        &mut self,
-        group: &Group<'_, E, R>,
-        lanes: u32,
-        stats: &mut EpisodeStats,
-    ) {
-        if self.noted == Self::CAPACITY {
-            self.count(stats);
-        }
-        self.lanes[self.noted] = lanes;
-        group.episode_return.store(&mut self.returns[self.noted], 0);
-        group.steps.store(&mut self.lengths[self.noted], 0);
-        self.noted += 1;
-    }
-
-    #[inline(never)]
-    fn count(&mut self, stats: &mut EpisodeStats) {
-        for i in 0..self.noted {
-            for_each_bit(self.lanes[i], |lane| {
-                stats.add(
-                    f32::from_bits(self.returns[i].0[lane]),
-                    self.lengths[i].0[lane],
-                );
-            });
-        }
-        self.noted = 0;
-    }
-}
-
-/// Calls `visit` with the number of each set bit.
-#[inline(always)]
-fn for_each_bit(mut bits: u32, mut visit: impl FnMut(usize)) {
-    while bits != 0 {
-        visit(bits.trailing_zeros() as usize);
-        bits &= bits - 1;
-    }
+/// The starts of the episodes after `episode`.
+///
+/// Out of line, because it is rare and the loops around it need the registers; by value, because a
+/// reference into the group would pin the whole group to memory, which costs more than half the speed.
+#[inline(never)]
+fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Stream<R>, episode: R::Uint) -> Spare<E, R> {
+    let state = draw_start(env, &params, &stream, episode.wrapping_add(R::Uint::splat(1)));
+    let obs = env.observe(&params, &state);
+    Spare { state, obs, checksum: start_word(obs.as_ref()), stale: Mask::splat(false) }
 }
 
 impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
     pub(super) fn new(env: E, params: Params) -> Self {
-        Self {
-            env,
-            params,
-            lanes: std::marker::PhantomData,
-        }
+        Self { plant: Plant { env, params }, lanes: std::marker::PhantomData }
     }
+}
 
+impl<E: LaneEnv> Plant<E> {
     #[inline(always)]
-    fn load(&self, at: At<'_>, rows: &[Line], book: &[Line], lane: usize) -> Group<'_, E, R> {
+    fn load<R: Lanes>(&self, at: At<'_>, rows: &[Line], book: &[Line], lane: usize) -> Group<'_, E, R> {
         let state = LaneStruct::load(rows, lane);
+        let params = self.params.load(at.block, lane);
+        let obs = self.env.observe(&params, &state);
         Group {
             env: &self.env,
-            params: self.params.load(at.block, lane),
+            params,
             stream: at.streams.load(at.block, lane),
             max_steps: R::Uint::splat(at.max_steps),
             state,
             steps: Stored::load(&book[STEPS], lane),
             episode: Stored::load(&book[EPISODE], lane),
             episode_return: Stored::load(&book[RETURN], lane),
-            spare: state,
-            stale: Mask::splat(true),
+            // Nothing but staleness counts until the first restart draws.
+            spare: Spare { state, obs, checksum: R::Uint::splat(0), stale: Mask::splat(true) },
+        }
+    }
+
+    /// Loads the `envs` environments of the group at `lane` and steps them.
+    #[inline(always)]
+    fn begin_step<R: Lanes>(
+        &self,
+        work: &StepWork<'_>,
+        lane: usize,
+        envs: usize,
+    ) -> (Group<'_, E, R>, R::Mask, Transition<E, R>) {
+        let mut group: Group<'_, E, R> = self.load(work.at, work.cells.rows, work.cells.book, lane);
+        let ended = group.steps.ge(R::Uint::splat(ENDED));
+        let transition = group.step(LaneAction::gather(work.actions, lane, envs));
+        (group, ended, transition)
+    }
+
+    /// Restarts what has ended, stores the group and writes what the step gave.
+    #[inline(always)]
+    fn complete_step<R: Lanes>(
+        &self,
+        work: &mut StepWork<'_>,
+        (lane, envs): (usize, usize),
+        (mut group, ended, transition): (Group<'_, E, R>, R::Mask, Transition<E, R>),
+    ) {
+        let StepWork { ref mut cells, mode, ref mut out, .. } = *work;
+        let Transition { mut obs, mut reward, mut terminated, mut truncated } = transition;
+        let dim = obs.as_ref().len();
+        if mode == Autoreset::NextStep && ended.any() {
+            group.provide_spares(ended);
+            group.restart(ended);
+            obs = LaneArray::select(ended, group.spare.obs, obs);
+            reward = reward.keep(!ended);
+            terminated = terminated & !ended;
+            truncated = truncated & !ended;
+        }
+        let done = terminated | truncated;
+        if done.any() {
+            obs.write_rows(envs, &mut out.final_obs[lane * dim..(lane + envs) * dim]);
+            write_lanes(group.episode_return, &mut out.final_returns[lane..lane + envs]);
+            let mut lengths = Line::default();
+            group.steps.store(&mut lengths, 0);
+            out.final_lengths[lane..lane + envs].copy_from_slice(&lengths.0[..envs]);
+            if mode == Autoreset::SameStep {
+                group.provide_spares(done);
+                group.restart(done);
+                obs = LaneArray::select(done, group.spare.obs, obs);
+            } else {
+                group.steps = group.steps | R::Uint::masked(done, ENDED);
+            }
+        }
+        group.store(Cells { rows: cells.rows, book: cells.book }, lane);
+        obs.write_rows(envs, &mut out.obs[lane * dim..(lane + envs) * dim]);
+        write_lanes(reward, &mut out.rewards[lane..lane + envs]);
+        write_bits(terminated.bits(), &mut out.terminated[lane..lane + envs]);
+        write_bits(truncated.bits(), &mut out.truncated[lane..lane + envs]);
+    }
+
+    /// The last block, if it is not full.
+    #[inline(never)]
+    fn step_partial_block<R: Lanes>(&self, work: &mut StepWork<'_>) {
+        for (lane, envs) in work.at.groups::<R>() {
+            let begun = self.begin_step::<R>(work, lane, envs);
+            self.complete_step(work, (lane, envs), begun);
         }
     }
 
     /// The roll-out's inner loop.
     #[inline(always)]
-    fn advance_with<P: LanePolicy>(
+    fn advance<R: Lanes, P: LanePolicy>(
         &self,
         at: At<'_>,
         cells: Cells<'_, Line>,
         run: &mut [Line],
         policy: &P,
         (first_tick, steps): (u64, usize),
-        stats: &mut EpisodeStats,
+        tally: &mut Tally,
     ) {
         let Cells { rows, book } = cells;
         let (checksum_line, memory_lines) = run.split_first_mut().expect("the checksum has a line");
         for (lane, envs) in at.groups::<R>() {
-            let mut group = self.load(at, rows, book, lane);
+            let mut group: Group<'_, E, R> = self.load(at, rows, book, lane);
             let mut checksum = R::Uint::load(checksum_line, lane);
             let mut memory: P::Memory<R> = LaneStruct::load(memory_lines, lane);
             let mut scratch = policy.scratch();
             let exist = !0_u32 >> (32 - envs);
-            let mut finished = Finished::new();
             let mut obs = group.observe();
             if first_tick == 0 {
-                checksum = fold_observation(checksum, obs.as_ref());
+                checksum = checksum.wrapping_add(start_word(obs.as_ref()));
             }
-            for tick in first_tick..first_tick + steps as u64 {
-                let moment = Moment {
-                    stream: &group.stream,
-                    tick,
-                    step: group.steps,
-                };
-                let mut decision =
-                    Decision::new(policy, moment, obs.as_ref(), &mut memory, &mut scratch);
-                let action = LaneAction::from_decision(&mut decision);
-                let Transition {
-                    obs: seen,
-                    reward,
-                    terminated,
-                    truncated,
-                } = group.step(action);
-                obs = seen;
-                checksum = fold_transition(checksum, obs.as_ref(), reward, terminated, truncated);
-                let done = terminated | truncated;
-                if done.any() {
-                    finished.note(&group, done.bits() & exist, stats);
-                    group.restart(done);
-                    obs = group.observe();
-                    let with_start = fold_observation(checksum, obs.as_ref());
-                    checksum = R::Uint::select(done, with_start, checksum);
+            // A copy: a reference into the group would pin the whole group to memory.
+            let stream = group.stream;
+            let mut unfinished = None;
+            let (mut tick, mut ready, end) = (first_tick, first_tick, first_tick + steps as u64);
+            while tick < end {
+                // All that is rare or calls anything happens out here. The loop inside then keeps the
+                // whole group in registers; a call in it, however rare, would cost a third of the speed.
+                if tick == ready {
+                    ready += policy.replenish(&stream, tick, (end - tick) as usize, &mut scratch) as u64;
+                }
+                let pause = ready.min(tick + tally.room() as u64);
+                while tick < pause {
+                    let moment = Moment { stream: &stream, tick, step: group.steps };
+                    let mut decision = Decision::new(policy, moment, obs.as_ref(), &mut memory, &mut scratch);
+                    let action = LaneAction::from_decision(&mut decision);
+                    let transition = group.step(action);
+                    tick += 1;
+                    if (transition.done() & group.spare.stale).any() {
+                        unfinished = Some(transition);
+                        break;
+                    }
+                    (obs, checksum) = group.finish(transition, checksum, exist, tally);
+                }
+                if let Some(transition) = unfinished.take() {
+                    group.provide_spares(transition.done());
+                    (obs, checksum) = group.finish(transition, checksum, exist, tally);
                 }
             }
-            finished.count(stats);
             memory.store(memory_lines, lane);
             checksum.store(checksum_line, lane);
             group.store(Cells { rows, book }, lane);
@@ -275,7 +328,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn spec(&self) -> EnvSpec {
-        self.env.spec()
+        self.plant.env.spec()
     }
 
     fn reset(&self, at: At<'_>, cells: Cells<'_, Line>, lanes: u32) {
@@ -285,77 +338,38 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             if !chosen.any() {
                 continue;
             }
-            let mut group = self.load(at, rows, book, lane);
+            let mut group: Group<'_, E, R> = self.plant.load(at, rows, book, lane);
             group.state = LaneStruct::select(
                 chosen,
                 draw_start(group.env, &group.params, &group.stream, group.episode),
                 group.state,
             );
-            group.steps = R::Uint::select(chosen, R::Uint::splat(0), group.steps);
-            group.episode_return = R::select(chosen, R::splat(0.0), group.episode_return);
+            group.steps = group.steps.keep(!chosen);
+            group.episode_return = group.episode_return.keep(!chosen);
             group.store(Cells { rows, book }, lane);
         }
     }
 
     #[inline]
-    fn step(
-        &self,
-        at: At<'_>,
-        cells: Cells<'_, Line>,
-        actions: &Actions<'_>,
-        mode: Autoreset,
-        out: StepOut<'_>,
-        stats: &mut EpisodeStats,
-    ) {
-        let Cells { rows, book } = cells;
-        let dim = out.obs.len() / out.rewards.len();
-        for (lane, envs) in at.groups::<R>() {
-            let mut group = self.load(at, rows, book, lane);
-            let ended = group.steps.ge(R::Uint::splat(ENDED));
-            let Transition {
-                mut obs,
-                mut reward,
-                mut terminated,
-                mut truncated,
-            } = group.step(LaneAction::gather(actions, lane, envs));
-            if mode == Autoreset::NextStep && ended.any() {
-                group.restart(ended);
-                obs = LaneArray::select(ended, group.observe(), obs);
-                reward = R::select(ended, R::splat(0.0), reward);
-                terminated = terminated & !ended;
-                truncated = truncated & !ended;
-            }
-            let done = terminated | truncated;
-            if done.any() {
-                let bits = done.bits() & !0_u32 >> (32 - envs);
-                group.record(bits, stats);
-                for_each_bit(bits, |i| {
-                    let env = lane + i;
-                    for (k, value) in obs.as_ref().iter().enumerate() {
-                        out.final_obs[env * dim + k] = value.lane_f64(i) as f32;
-                    }
-                    out.final_returns[env] = group.episode_return.lane_f64(i) as f32;
-                    out.final_lengths[env] = group.steps.lane(i);
-                });
-                if mode == Autoreset::SameStep {
-                    group.restart(done);
-                    obs = LaneArray::select(done, group.observe(), obs);
-                } else {
-                    group.steps = group.steps | R::Uint::masked(done, ENDED);
-                }
-            }
-            group.store(Cells { rows, book }, lane);
-            obs.write_rows(envs, &mut out.obs[lane * dim..]);
-            write_lanes(reward, &mut out.rewards[lane..lane + envs]);
-            write_bits(terminated.bits(), &mut out.terminated[lane..lane + envs]);
-            write_bits(truncated.bits(), &mut out.truncated[lane..lane + envs]);
+    fn step(&self, at: At<'_>, cells: Cells<'_, Line>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>) {
+        let mut work = StepWork { at, cells, actions, mode, out };
+        let lanes = R::ForSteps::LANES;
+        if at.envs() == BLOCK && 2 * lanes == BLOCK {
+            // Both halves step before either writes: their chains of arithmetic overlap. And all sizes
+            // are known at compile time.
+            let first = self.plant.begin_step::<R::ForSteps>(&work, 0, lanes);
+            let second = self.plant.begin_step::<R::ForSteps>(&work, lanes, lanes);
+            self.plant.complete_step(&mut work, (0, lanes), first);
+            self.plant.complete_step(&mut work, (lanes, lanes), second);
+        } else {
+            self.plant.step_partial_block::<R::ForSteps>(&mut work);
         }
     }
 
     fn observe(&self, at: At<'_>, rows: &[Line], obs: &mut [f32]) {
         let book = [Line::default(); BOOK_LINES];
         for (lane, envs) in at.groups::<R>() {
-            let seen = self.load(at, rows, &book, lane).observe();
+            let seen = self.plant.load::<R>(at, rows, &book, lane).observe();
             let dim = seen.as_ref().len();
             seen.write_rows(envs, &mut obs[lane * dim..]);
         }
@@ -365,18 +379,11 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         !matches!(policy, Policy::Tile(_))
     }
 
-    fn advance(
-        &self,
-        at: At<'_>,
-        cells: Cells<'_, Line>,
-        run: &mut [Line],
-        stretch: Stretch<'_>,
-        stats: &mut EpisodeStats,
-    ) {
+    fn advance(&self, at: At<'_>, cells: Cells<'_, Line>, run: &mut [Line], stretch: Stretch<'_>, tally: &mut Tally) {
         let span = (stretch.tick, stretch.steps);
         match stretch.policy {
-            Policy::Random(policy) => self.advance_with(at, cells, run, policy, span, stats),
-            Policy::Controller(policy) => self.advance_with(at, cells, run, policy, span, stats),
+            Policy::Random(policy) => self.plant.advance::<R, _>(at, cells, run, policy, span, tally),
+            Policy::Controller(policy) => self.plant.advance::<R, _>(at, cells, run, policy, span, tally),
             Policy::Tile(_) => unreachable!("the engine serves tile policies"),
         }
     }
@@ -387,29 +394,29 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn set_state(&self, rows: &mut [Line], lane: usize, values: &[f64]) -> Result<()> {
-        check_state(&self.env.spec(), values)?;
+        check_state(&self.plant.env.spec(), values)?;
         E::State::<f32>::from_values(|field, _| values[field]).store(rows, lane);
         Ok(())
     }
 
     fn param(&self, name: &str, env: usize) -> Result<f64> {
-        self.params.get(name, env)
+        self.plant.params.get(name, env)
     }
 
     fn set_param(&mut self, name: &str, values: &[f64], num_envs: usize) -> Result<()> {
-        let mut changed = self.params.clone();
+        let mut changed = self.plant.params.clone();
         changed.set_named(name, values, num_envs)?;
-        check_params(&self.env, &changed, num_envs)?;
-        self.params = changed;
+        check_params(&self.plant.env, &changed, num_envs)?;
+        self.plant.params = changed;
         Ok(())
     }
 
     fn params_bytes(&self) -> Vec<u8> {
-        self.params.bytes()
+        self.plant.params.bytes()
     }
 
     fn params_memory(&self) -> usize {
-        self.params.memory()
+        self.plant.params.memory()
     }
 }
 
@@ -417,11 +424,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize) -> Result<()> {
     (0..if params.vary() { num_envs } else { 1 }).try_for_each(|i| {
         env.check_params(&params.of_env(i)).map_err(|allowed| {
-            Error::out_of_range(
-                format!("a parameter of {}", env.spec().name),
-                "inconsistent with another",
-                allowed,
-            )
+            Error::out_of_range(format!("a parameter of {}", env.spec().name), "inconsistent with another", allowed)
         })
     })
 }
@@ -429,18 +432,10 @@ pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize
 /// Checks a state that a user gives.
 pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
     let names = spec.state_names;
-    check_len(
-        &format!("the state ({})", names.join(", ")),
-        values.len(),
-        names.len(),
-    )?;
+    check_len(&format!("the state ({})", names.join(", ")), values.len(), names.len())?;
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::out_of_range(
-            format!("{} of the state", names[at]),
-            values[at],
-            "a finite number",
-        )),
+        Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
     }
 }
 
@@ -455,9 +450,20 @@ fn write_lanes<R: Lanes>(value: R, out: &mut [f32]) {
     }
 }
 
+/// Writes bit `i` to flag `i`.
 #[inline(always)]
 fn write_bits(bits: u32, out: &mut [bool]) {
-    for (i, flag) in out.iter_mut().enumerate() {
-        *flag = bits >> i & 1 == 1;
+    for (group, flags) in out.chunks_mut(8).enumerate() {
+        // Each byte gets a copy of the eight bits, keeps its own, and becomes 1 if that is set. Left to
+        // itself the compiler goes bit by bit through memory, at five times the cost of a whole step.
+        let copies = u64::from((bits >> (8 * group)) as u8).wrapping_mul(0x0101_0101_0101_0101);
+        let own = copies & 0x8040_2010_0804_0201;
+        let ones = (own.wrapping_add(0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101;
+        let bytes = ones.to_le_bytes();
+        if let Ok(flags) = <&mut [bool; 8]>::try_from(&mut *flags) {
+            *flags = bytes.map(|byte| byte != 0);
+        } else {
+            flags.iter_mut().zip(bytes).for_each(|(flag, byte)| *flag = byte != 0);
+        }
     }
 }

@@ -67,7 +67,11 @@ impl<'a> Actions<'a> {
 
     /// Checks that these are actions of `spec` for `num_envs` environments.
     pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
-        if self.kind() != spec.action.kind() {
+        let same_kind = matches!(
+            (self, &spec.action),
+            (Self::Discrete(_), ActionSpace::Discrete { .. }) | (Self::Continuous(_), ActionSpace::Box { .. })
+        );
+        if !same_kind {
             return Err(Error::ActionKind {
                 env: spec.name.to_owned(),
                 expected: spec.action.kind(),
@@ -81,29 +85,16 @@ impl<'a> Actions<'a> {
                 // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
                 let bad = |index: i32| index as u32 >= *n;
                 if indices.iter().fold(false, |any, &index| any | bad(index)) {
-                    let at = indices
-                        .iter()
-                        .position(|&index| bad(index))
-                        .expect("one is bad");
+                    let at = indices.iter().position(|&index| bad(index)).expect("one is bad");
                     let what = format!("the action of environment {at}");
-                    return Err(Error::out_of_range(
-                        what,
-                        indices[at],
-                        format!("a whole number from 0 to {}", n - 1),
-                    ));
+                    return Err(Error::out_of_range(what, indices[at], format!("a whole number from 0 to {}", n - 1)));
                 }
             }
             (Self::Continuous(values), _) => {
                 if values.iter().fold(false, |any, value| any | value.is_nan()) {
-                    let at = values
-                        .iter()
-                        .position(|value| value.is_nan())
-                        .expect("one is NaN");
-                    let what = format!(
-                        "component {} of the action of environment {}",
-                        at % components,
-                        at / components
-                    );
+                    let at = values.iter().position(|value| value.is_nan()).expect("one is NaN");
+                    let what =
+                        format!("component {} of the action of environment {}", at % components, at / components);
                     return Err(Error::out_of_range(what, "NaN", "a number"));
                 }
             }
@@ -115,7 +106,7 @@ impl<'a> Actions<'a> {
 
 /// Where a step writes its results: caller-owned arrays, row-major.
 ///
-/// The three `final_*` arrays are only written for environments whose episode ended on this step.
+/// The three `final_*` arrays have a meaning only for environments whose episode ended on this step.
 #[derive(Debug)]
 pub struct StepOut<'a> {
     /// Observations, `num_envs` rows.
@@ -242,13 +233,5 @@ pub trait Batch: Send {
 }
 
 pub(crate) fn check_len(what: &str, actual: usize, expected: usize) -> Result<()> {
-    if actual == expected {
-        Ok(())
-    } else {
-        Err(Error::Length {
-            what: what.to_owned(),
-            actual,
-            expected,
-        })
-    }
+    if actual == expected { Ok(()) } else { Err(Error::Length { what: what.to_owned(), actual, expected }) }
 }

@@ -11,39 +11,26 @@ use crate::space::ParamInfo;
 pub(super) struct Params {
     env: &'static str,
     info: &'static [ParamInfo],
-    /// Value of each parameter that is the same everywhere.
+    /// Value of each parameter as it was last set for all environments, in full precision.
     shared: Vec<f64>,
-    /// A line for each parameter in each block, once any differs between environments.
-    per_env: Option<Vec<Line>>,
+    /// A line for each parameter: of one block that stands for all, or of every block.
+    lines: Vec<Line>,
+    /// Whether environments differ in any parameter, so that every block has its own lines.
+    vary: bool,
 }
 
 impl Params {
     pub(super) fn defaults<R: Lanes, P: LaneParams<R>>(env: &'static str) -> Self {
-        Self {
-            env,
-            info: P::INFO,
-            shared: P::INFO.iter().map(|p| p.default).collect(),
-            per_env: None,
-        }
+        let shared: Vec<f64> = P::INFO.iter().map(|p| p.default).collect();
+        Self { env, info: P::INFO, lines: shared.iter().map(|value| everywhere(*value)).collect(), shared, vary: false }
     }
 
     /// Applies `name = text`, a number or a range `low..high` from which each environment draws.
-    pub(super) fn set_text(
-        &mut self,
-        name: &str,
-        text: &str,
-        num_envs: usize,
-        seed: u64,
-    ) -> Result<()> {
+    pub(super) fn set_text(&mut self, name: &str, text: &str, num_envs: usize, seed: u64) -> Result<()> {
         let field = self.field(name)?;
         let number = |text: &str| {
-            let malformed = || {
-                Error::out_of_range(
-                    self.what(name),
-                    format!("'{text}'"),
-                    "a number, or a range such as 0.4..0.6",
-                )
-            };
+            let malformed =
+                || Error::out_of_range(self.what(name), format!("'{text}'"), "a number, or a range such as 0.4..0.6");
             text.trim().parse::<f64>().map_err(|_| malformed())
         };
         let Some((low, high)) = text.split_once("..") else {
@@ -61,8 +48,7 @@ impl Params {
         self.check(field, high)?;
         let values: Vec<f64> = (0..num_envs as u32)
             .map(|env| {
-                let mut draws =
-                    Stream::<f64>::of_seed(seed, env).draws(Purpose::Params, 0, field as u32);
+                let mut draws = Stream::<f64>::of_seed(seed, env).draws(Purpose::Params, 0, field as u32);
                 draws.uniform(low, high)
             })
             .collect();
@@ -79,12 +65,10 @@ impl Params {
     }
 
     fn value(&self, field: usize, env: usize) -> f64 {
-        match &self.per_env {
-            None => self.shared[field],
-            Some(lines) => f64::from(f32::from_bits(
-                lines[env / BLOCK * self.info.len() + field].0[env % BLOCK],
-            )),
+        if !self.vary {
+            return self.shared[field];
         }
+        f64::from(f32::from_bits(self.lines[env / BLOCK * self.info.len() + field].0[env % BLOCK]))
     }
 
     /// All parameters of one environment, for checks across parameters.
@@ -94,91 +78,58 @@ impl Params {
 
     /// Whether environments differ in any parameter.
     pub(super) fn vary(&self) -> bool {
-        self.per_env.is_some()
+        self.vary
     }
 
     #[inline(always)]
     pub(super) fn load<R: Lanes, P: LaneStruct<R>>(&self, block: usize, lane: usize) -> P {
-        match &self.per_env {
-            None => P::from_values(|field, _| self.shared[field]),
-            Some(lines) => {
-                let fields = P::NAMES.len();
-                P::load(&lines[block * fields..(block + 1) * fields], lane)
-            }
-        }
+        let fields = P::NAMES.len();
+        let block = if self.vary { block } else { 0 };
+        P::load(&self.lines[block * fields..(block + 1) * fields], lane)
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
         let shared: &[u8] = bytemuck::cast_slice(&self.shared);
-        let lines: &[u8] = self.per_env.as_deref().map_or(&[], bytemuck::cast_slice);
-        [shared, lines].concat()
+        [shared, bytemuck::cast_slice(&self.lines)].concat()
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.per_env
-            .as_ref()
-            .map_or(0, |lines| size_of_val(lines.as_slice()))
+        if self.vary { size_of_val(self.lines.as_slice()) } else { 0 }
     }
 
     fn set(&mut self, field: usize, values: &[f64], num_envs: usize) -> Result<()> {
-        values
-            .iter()
-            .try_for_each(|value| self.check(field, *value))?;
+        values.iter().try_for_each(|value| self.check(field, *value))?;
         match values {
-            [value] if self.per_env.is_none() => self.shared[field] = *value,
-            [value] => self.fill(field, num_envs, |_| *value),
-            _ if values.len() == num_envs => self.fill(field, num_envs, |env| values[env]),
+            [value] => {
+                self.shared[field] = *value;
+                self.fill(field, num_envs, |_| *value);
+            }
+            _ if values.len() == num_envs => {
+                if !self.vary {
+                    self.vary = true;
+                    self.lines = self.lines.repeat(num_envs.div_ceil(BLOCK));
+                }
+                self.fill(field, num_envs, |env| values[env]);
+            }
             _ => {
-                let what = format!(
-                    "{} (one value, or one for each environment)",
-                    self.what(self.info[field].name)
-                );
-                return Err(Error::Length {
-                    what,
-                    actual: values.len(),
-                    expected: num_envs,
-                });
+                let what = format!("{} (one value, or one for each environment)", self.what(self.info[field].name));
+                return Err(Error::Length { what, actual: values.len(), expected: num_envs });
             }
         }
         Ok(())
     }
 
-    /// Writes a value for each environment; padding environments repeat the last.
+    /// Writes the value of each environment; padding environments repeat the last.
     fn fill(&mut self, field: usize, num_envs: usize, value: impl Fn(usize) -> f64) {
-        let (fields, shared) = (self.info.len(), &self.shared);
-        let lines = self.per_env.get_or_insert_with(|| {
-            let one_block = shared
-                .iter()
-                .map(|value| Line([(*value as f32).to_bits(); BLOCK]));
-            one_block
-                .cycle()
-                .take(fields * num_envs.div_ceil(BLOCK))
-                .collect()
-        });
-        for (block, line) in lines
-            .chunks_exact_mut(fields)
-            .map(|block| &mut block[field])
-            .enumerate()
-        {
-            *line = Line(std::array::from_fn(|lane| {
-                (value((block * BLOCK + lane).min(num_envs - 1)) as f32).to_bits()
-            }));
+        for (block, lines) in self.lines.chunks_exact_mut(self.info.len()).enumerate() {
+            let of_lane = |lane: usize| value((block * BLOCK + lane).min(num_envs - 1)) as f32;
+            lines[field] = Line(std::array::from_fn(|lane| of_lane(lane).to_bits()));
         }
     }
 
     fn field(&self, name: &str) -> Result<usize> {
-        let unknown = || {
-            Error::unknown(
-                "parameter",
-                name,
-                Some(self.env),
-                self.info.iter().map(|p| p.name),
-            )
-        };
-        self.info
-            .iter()
-            .position(|p| p.name == name)
-            .ok_or_else(unknown)
+        let unknown = || Error::unknown("parameter", name, Some(self.env), self.info.iter().map(|p| p.name));
+        self.info.iter().position(|p| p.name == name).ok_or_else(unknown)
     }
 
     fn check(&self, field: usize, value: f64) -> Result<()> {
@@ -186,14 +137,15 @@ impl Params {
         if (min..=max).contains(&value) {
             return Ok(());
         }
-        Err(Error::out_of_range(
-            self.what(name),
-            value,
-            format!("from {min} to {max}"),
-        ))
+        Err(Error::out_of_range(self.what(name), value, format!("from {min} to {max}")))
     }
 
     fn what(&self, name: &str) -> String {
         format!("parameter {name} of {}", self.env)
     }
+}
+
+/// A line with the same value in every environment.
+fn everywhere(value: f64) -> Line {
+    Line([(value as f32).to_bits(); BLOCK])
 }

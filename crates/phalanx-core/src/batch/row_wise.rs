@@ -6,7 +6,7 @@
 
 use super::kernel::{At, BOOK_LINES, Cells, Kernel, STEPS, Streams, Stretch};
 use super::{Actions, ActionsMut, Autoreset, StepBuffers, StepOut};
-use crate::checksum::{fold_observation, fold_transition};
+use crate::checksum::{fold_transition, start_word};
 use crate::env::LaneStruct;
 use crate::lanes::{BLOCK, Line};
 use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
@@ -34,15 +34,11 @@ impl TileScratch {
         let envs = TILE_BLOCKS * BLOCK;
         let actions = match &spec.action {
             ActionSpace::Discrete { .. } => TileActions::Discrete(vec![0; envs]),
-            ActionSpace::Box { low, .. } => TileActions::Continuous {
-                values: vec![0.0; envs * low.len()],
-                components: low.len(),
-            },
+            ActionSpace::Box { low, .. } => {
+                TileActions::Continuous { values: vec![0.0; envs * low.len()], components: low.len() }
+            }
         };
-        Self {
-            step: StepBuffers::new(envs, spec.observation.dim()),
-            actions,
-        }
+        Self { step: StepBuffers::new(envs, spec.observation.dim()), actions }
     }
 }
 
@@ -50,9 +46,7 @@ impl TileActions {
     fn all(&mut self, envs: usize) -> ActionsMut<'_> {
         match self {
             Self::Discrete(indices) => ActionsMut::Discrete(&mut indices[..envs]),
-            Self::Continuous { values, components } => {
-                ActionsMut::Continuous(&mut values[..envs * *components])
-            }
+            Self::Continuous { values, components } => ActionsMut::Continuous(&mut values[..envs * *components]),
         }
     }
 
@@ -71,10 +65,7 @@ impl TileActions {
         match self {
             Self::Discrete(indices) => indices[i] = decision.index() as i32,
             Self::Continuous { values, components } => {
-                for (k, value) in values[i * *components..(i + 1) * *components]
-                    .iter_mut()
-                    .enumerate()
-                {
+                for (k, value) in values[i * *components..(i + 1) * *components].iter_mut().enumerate() {
                     *value = decision.component(k);
                 }
             }
@@ -123,39 +114,22 @@ impl<K: Kernel> RowWise<'_, K> {
             streams: self.streams,
         };
         for (i, rows) in tile.rows.chunks_exact(row_width).enumerate() {
-            self.kernel.observe(
-                at(i),
-                rows,
-                scratch.step.out().block(i, envs_of(i), dim).obs,
-            );
+            self.kernel.observe(at(i), rows, scratch.step.out().block(i, envs_of(i), dim).obs);
         }
         if stretch.tick == 0 {
             for i in 0..envs {
                 let word = &mut tile.run[i / BLOCK * run_width].0[i % BLOCK];
-                *word = fold_observation::<f32>(*word, &scratch.step.obs[i * dim..(i + 1) * dim]);
+                *word = word.wrapping_add(start_word::<f32>(&scratch.step.obs[i * dim..(i + 1) * dim]));
             }
         }
         for tick in stretch.tick..stretch.tick + stretch.steps as u64 {
-            let shape = Tile {
-                first_env,
-                envs,
-                tick,
-            };
+            let shape = Tile { first_env, envs, tick };
             match stretch.policy {
-                Policy::Tile(policy) => policy.act(
-                    shape,
-                    &scratch.step.obs[..envs * dim],
-                    scratch.actions.all(envs),
-                ),
+                Policy::Tile(policy) => policy.act(shape, &scratch.step.obs[..envs * dim], scratch.actions.all(envs)),
                 Policy::Random(policy) => self.act_row_by_row(policy, shape, &mut tile, scratch),
-                Policy::Controller(policy) => {
-                    self.act_row_by_row(policy, shape, &mut tile, scratch)
-                }
+                Policy::Controller(policy) => self.act_row_by_row(policy, shape, &mut tile, scratch),
             }
-            let cells = tile
-                .rows
-                .chunks_exact_mut(row_width)
-                .zip(tile.book.chunks_exact_mut(BOOK_LINES));
+            let cells = tile.rows.chunks_exact_mut(row_width).zip(tile.book.chunks_exact_mut(BOOK_LINES));
             for (i, (rows, book)) in cells.enumerate() {
                 let actions = scratch.actions.of_block(i, envs_of(i));
                 let mut out = scratch.step.out();
@@ -165,16 +139,11 @@ impl<K: Kernel> RowWise<'_, K> {
                     &actions,
                     Autoreset::SameStep,
                     out.block(i, envs_of(i), dim),
-                    stats,
                 );
             }
+            scratch.step.out().count_finished(envs, stats);
             for i in 0..envs {
-                fold_row(
-                    &mut tile.run[i / BLOCK * run_width].0[i % BLOCK],
-                    &scratch.step,
-                    i,
-                    dim,
-                );
+                fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], &scratch.step, i, dim);
             }
         }
     }
@@ -189,27 +158,16 @@ impl<K: Kernel> RowWise<'_, K> {
     ) {
         let dim = self.spec.observation.dim();
         let run_width = tile.run.len() / (tile.book.len() / BOOK_LINES);
-        for (i, obs) in scratch
-            .step
-            .obs
-            .chunks_exact(dim)
-            .take(shape.envs)
-            .enumerate()
-        {
+        for (i, obs) in scratch.step.obs.chunks_exact(dim).take(shape.envs).enumerate() {
             let (block, lane) = (i / BLOCK, i % BLOCK);
             let memory_lines = &mut tile.run[block * run_width + 1..(block + 1) * run_width];
             let mut memory: P::Memory<f32> = LaneStruct::<f32>::load(memory_lines, lane);
             let mut working_space = policy.scratch();
             let stream = self.streams.load(tile.first_block + block, lane);
-            let moment = Moment {
-                stream: &stream,
-                tick: shape.tick,
-                step: tile.book[block * BOOK_LINES + STEPS].0[lane],
-            };
-            scratch.actions.fill(
-                i,
-                &mut Decision::new(policy, moment, obs, &mut memory, &mut working_space),
-            );
+            policy.replenish(&stream, shape.tick, 1, &mut working_space);
+            let moment =
+                Moment { stream: &stream, tick: shape.tick, step: tile.book[block * BOOK_LINES + STEPS].0[lane] };
+            scratch.actions.fill(i, &mut Decision::new(policy, moment, obs, &mut memory, &mut working_space));
             memory.store(memory_lines, lane);
         }
     }
@@ -222,15 +180,9 @@ fn fold_row(word: &mut u32, step: &StepBuffers, i: usize, dim: usize) {
     let (terminated, truncated) = (step.terminated[i], step.truncated[i]);
     let done = terminated || truncated;
     let own = if done { &step.final_obs } else { &step.obs };
-    *word = fold_transition(
-        *word,
-        &own[row.clone()],
-        step.rewards[i],
-        terminated,
-        truncated,
-    );
+    *word = fold_transition(*word, &own[row.clone()], step.rewards[i], terminated, truncated);
     if done {
-        *word = fold_observation::<f32>(*word, &step.obs[row]);
+        *word = word.wrapping_add(start_word::<f32>(&step.obs[row]));
     }
 }
 
@@ -238,10 +190,7 @@ impl StepOut<'_> {
     /// The slices of the `i`-th block.
     #[inline(always)]
     pub(super) fn block(&mut self, i: usize, envs: usize, dim: usize) -> StepOut<'_> {
-        let (one, row) = (
-            i * BLOCK..i * BLOCK + envs,
-            i * BLOCK * dim..(i * BLOCK + envs) * dim,
-        );
+        let (one, row) = (i * BLOCK..i * BLOCK + envs, i * BLOCK * dim..(i * BLOCK + envs) * dim);
         StepOut {
             obs: &mut self.obs[row.clone()],
             rewards: &mut self.rewards[one.clone()],

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::rng::{Purpose, Stream};
 use crate::solo::{SoloAction, SoloEnv};
 use crate::space::EnvSpec;
-use crate::stats::EpisodeStats;
+use crate::stats::Tally;
 
 /// An environment that vectorises inside one copy.
 #[derive(Debug)]
@@ -20,21 +20,13 @@ pub(super) struct SoloKernel<E: SoloEnv> {
 impl<E: SoloEnv> SoloKernel<E> {
     /// Starts the episode that the book names.
     fn start(&self, stream: &Stream<f32>, state: &mut E::State, book: &mut [Line], lane: usize) {
-        self.env.reset(
-            state,
-            &mut stream.draws(Purpose::Reset, book[EPISODE].0[lane], 0),
-        );
+        self.env.reset(state, &mut stream.draws(Purpose::Reset, book[EPISODE].0[lane], 0));
         book[STEPS].0[lane] = 0;
         book[RETURN].0[lane] = 0.0_f32.to_bits();
     }
 
     fn no_params<T>(&self, name: &str) -> Result<T> {
-        Err(Error::unknown(
-            "parameter",
-            name,
-            Some(self.env.spec().name),
-            [] as [&str; 0],
-        ))
+        Err(Error::unknown("parameter", name, Some(self.env.spec().name), [] as [&str; 0]))
     }
 }
 
@@ -54,28 +46,12 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn reset(&self, at: At<'_>, cells: Cells<'_, E::State>, lanes: u32) {
-        for (lane, _) in at
-            .groups::<f32>()
-            .filter(|(lane, _)| lanes >> lane & 1 == 1)
-        {
-            self.start(
-                &at.streams.load(at.block, lane),
-                &mut cells.rows[lane],
-                cells.book,
-                lane,
-            );
+        for (lane, _) in at.groups::<f32>().filter(|(lane, _)| lanes >> lane & 1 == 1) {
+            self.start(&at.streams.load(at.block, lane), &mut cells.rows[lane], cells.book, lane);
         }
     }
 
-    fn step(
-        &self,
-        at: At<'_>,
-        cells: Cells<'_, E::State>,
-        actions: &Actions<'_>,
-        mode: Autoreset,
-        out: StepOut<'_>,
-        stats: &mut EpisodeStats,
-    ) {
+    fn step(&self, at: At<'_>, cells: Cells<'_, E::State>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
         for (lane, _) in at.groups::<f32>() {
@@ -86,8 +62,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
                 book[EPISODE].0[lane] += 1;
                 self.start(&stream, state, book, lane);
                 self.env.observe(state, &mut out.obs[obs]);
-                (out.rewards[lane], out.terminated[lane], out.truncated[lane]) =
-                    (0.0, false, false);
+                (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (0.0, false, false);
                 continue;
             }
             let action = match actions {
@@ -97,11 +72,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
                     SoloAction::Continuous(&values[lane * components..(lane + 1) * components])
                 }
             };
-            let outcome = self.env.step(
-                state,
-                action,
-                &mut stream.draws(Purpose::Step, episode, steps),
-            );
+            let outcome = self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps));
             let steps = steps + 1;
             let episode_return = f32::from_bits(book[RETURN].0[lane]) + outcome.reward;
             book[STEPS].0[lane] = steps;
@@ -111,7 +82,6 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
             (out.rewards[lane], out.terminated[lane], out.truncated[lane]) =
                 (outcome.reward, outcome.terminated, truncated);
             if outcome.terminated || truncated {
-                stats.add(episode_return, steps);
                 out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
                 if mode == Autoreset::SameStep {
@@ -136,14 +106,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         false
     }
 
-    fn advance(
-        &self,
-        _: At<'_>,
-        _: Cells<'_, E::State>,
-        _: &mut [Line],
-        _: Stretch<'_>,
-        _: &mut EpisodeStats,
-    ) {
+    fn advance(&self, _: At<'_>, _: Cells<'_, E::State>, _: &mut [Line], _: Stretch<'_>, _: &mut Tally) {
         unreachable!("the engine steps rows for environments that cannot advance by themselves");
     }
 

@@ -89,17 +89,11 @@ fn compare<R: Lanes>(operands: [&[f32; BLOCK]; 3]) {
             for ((name, got), (_, expected)) in real_lanes.iter().zip(reals(a, b, c)) {
                 let got = f32::from_bits(got.to_bits().lane(lane));
                 let same = got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan();
-                assert!(
-                    same,
-                    "{name} of {a:?}, {b:?}, {c:?}: {got:?} in lanes, {expected:?} alone"
-                );
+                assert!(same, "{name} of {a:?}, {b:?}, {c:?}: {got:?} in lanes, {expected:?} alone");
             }
             for ((name, got), (_, expected)) in word_lanes.iter().zip(words(a, b, c)) {
                 let got = got.lane(lane);
-                assert_eq!(
-                    got, expected,
-                    "{name} of {a:?}, {b:?}, {c:?}: in lanes, alone"
-                );
+                assert_eq!(got, expected, "{name} of {a:?}, {b:?}, {c:?}: in lanes, alone");
             }
         }
     }

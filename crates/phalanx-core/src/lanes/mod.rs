@@ -61,6 +61,8 @@ pub trait LaneValue: Copy + Debug + Send + Sync + 'static {
     const LANES: usize;
     /// `if_true` where the mask holds, `if_false` elsewhere.
     fn select(mask: Self::Mask, if_true: Self, if_false: Self) -> Self;
+    /// `self` where the mask holds, zero elsewhere.
+    fn keep(self, mask: Self::Mask) -> Self;
     /// `value`, rounded to this type, in every lane.
     fn from_f64(value: f64) -> Self;
     /// `element(lane)`, rounded to this type, in each lane.
@@ -70,9 +72,7 @@ pub trait LaneValue: Copy + Debug + Send + Sync + 'static {
 }
 
 /// Unsigned 32-bit integers in lanes; arithmetic wraps, in every build profile.
-pub trait Uint:
-    LaneValue + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
-{
+pub trait Uint: LaneValue + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> {
     /// The same integer in every lane.
     fn splat(value: u32) -> Self;
     /// 0, 1, 2, ... over the lanes.
@@ -113,12 +113,7 @@ pub trait Uint:
 
 /// Real numbers in lanes.
 pub trait Real:
-    LaneValue
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
+    LaneValue + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {
     /// Integers in as many lanes.
     type Uint: Uint<Mask = Self::Mask>;
@@ -209,6 +204,9 @@ pub trait Stored: LaneValue {
 
 /// Reals the engine can run on: 32 bits a lane, storable, hashable.
 pub trait Lanes: Real<Uint: Stored> + Stored {
+    /// The lanes for single steps whose results go to memory at once. A long stretch in registers gains
+    /// from two chains of sixteen lanes; a single step only suffers from their spills.
+    type ForSteps: Lanes;
     /// The bit pattern of each lane.
     fn to_bits(self) -> Self::Uint;
     /// The inverse of [`Lanes::to_bits`].

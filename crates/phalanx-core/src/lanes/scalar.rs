@@ -36,6 +36,10 @@ macro_rules! one_lane {
                 if mask { if_true } else { if_false }
             }
             #[inline(always)]
+            fn keep(self, mask: bool) -> Self {
+                if mask { self } else { 0 as $type }
+            }
+            #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $type
             }
@@ -203,11 +207,7 @@ impl Real for f64 {
     }
     #[inline(always)]
     fn pow(self, exponent: Self) -> Self {
-        if self < 0.0 {
-            f64::NAN
-        } else {
-            self.powf(exponent)
-        }
+        if self < 0.0 { f64::NAN } else { self.powf(exponent) }
     }
     #[inline(always)]
     fn atan2(self, x: Self) -> Self {
@@ -238,6 +238,7 @@ impl Stored for u32 {
 }
 
 impl Lanes for f32 {
+    type ForSteps = f32;
     #[inline(always)]
     fn to_bits(self) -> u32 {
         self.to_bits()

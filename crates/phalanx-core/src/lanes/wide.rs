@@ -78,14 +78,16 @@ macro_rules! wide_lanes {
                 cast::<$uint, $real>(mask.0).select(if_true, if_false)
             }
             #[inline(always)]
+            fn keep(self, mask: $mask) -> Self {
+                cast(cast::<$real, $uint>(self) & mask.0)
+            }
+            #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 $real::splat(value as f32)
             }
             #[inline(always)]
             fn from_lanes(mut element: impl FnMut(usize) -> f64) -> Self {
-                cast(std::array::from_fn::<f32, $lanes, _>(|lane| {
-                    element(lane) as f32
-                }))
+                cast(std::array::from_fn::<f32, $lanes, _>(|lane| element(lane) as f32))
             }
             #[inline(always)]
             fn lane_f64(self, lane: usize) -> f64 {
@@ -101,14 +103,16 @@ macro_rules! wide_lanes {
                 mask.0.select(if_true, if_false)
             }
             #[inline(always)]
+            fn keep(self, mask: $mask) -> Self {
+                self & mask.0
+            }
+            #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 $uint::splat(value as u32)
             }
             #[inline(always)]
             fn from_lanes(mut element: impl FnMut(usize) -> f64) -> Self {
-                cast(std::array::from_fn::<u32, $lanes, _>(|lane| {
-                    element(lane) as u32
-                }))
+                cast(std::array::from_fn::<u32, $lanes, _>(|lane| element(lane) as u32))
             }
             #[inline(always)]
             fn lane_f64(self, lane: usize) -> f64 {
@@ -265,8 +269,7 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn load(line: &Line, lane: usize) -> Self {
                 debug_assert!(lane % $lanes == 0 && lane < BLOCK);
-                let words: [u32; $lanes] =
-                    line.0[lane..lane + $lanes].try_into().expect("whole lanes");
+                let words: [u32; $lanes] = line.0[lane..lane + $lanes].try_into().expect("whole lanes");
                 cast(words)
             }
             #[inline(always)]
@@ -276,6 +279,7 @@ macro_rules! wide_lanes {
         }
 
         impl Lanes for $real {
+            type ForSteps = f32x8;
             #[inline(always)]
             fn to_bits(self) -> $uint {
                 cast(self)

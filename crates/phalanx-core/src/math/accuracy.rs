@@ -20,11 +20,7 @@ struct Worst {
 
 impl Worst {
     fn of(name: &'static str) -> Self {
-        Self {
-            name,
-            ulps: 0.0,
-            at: Vec::new(),
-        }
+        Self { name, ulps: 0.0, at: Vec::new() }
     }
 
     fn see(&mut self, at: &[f32], got: f32, reference: f64) {
@@ -37,13 +33,7 @@ impl Worst {
 
     fn at_most(self, limit: f64) {
         println!("{}: worst {:.3} ulp at {:?}", self.name, self.ulps, self.at);
-        assert!(
-            self.ulps <= limit,
-            "{} is off by {} ulp at {:?}",
-            self.name,
-            self.ulps,
-            self.at
-        );
+        assert!(self.ulps <= limit, "{} is off by {} ulp at {:?}", self.name, self.ulps, self.at);
     }
 }
 
@@ -55,9 +45,7 @@ fn spacing(reference: f64) -> f64 {
 
 /// The floats from `low` to `high` (same sign, in order of magnitude), every `stride`-th.
 fn floats(low: f32, high: f32, stride: usize) -> impl Iterator<Item = f32> {
-    (low.to_bits()..=high.to_bits())
-        .step_by(stride * THINNING)
-        .map(f32::from_bits)
+    (low.to_bits()..=high.to_bits()).step_by(stride * THINNING).map(f32::from_bits)
 }
 
 /// `x` and the three floats on each side.
@@ -69,10 +57,7 @@ fn around(x: f32) -> impl Iterator<Item = f32> {
 fn sin_cos_within_two_ulp() {
     let (mut sin, mut cos) = (Worst::of("sin"), Worst::of("cos"));
     let beside_multiples = (1..=6366).flat_map(|k| around((f64::from(k) * FRAC_PI_2) as f32));
-    for x in floats(0.0, 1e4, 193)
-        .chain(floats(1e-2, 2.0, 17))
-        .chain(beside_multiples)
-    {
+    for x in floats(0.0, 1e4, 193).chain(floats(1e-2, 2.0, 17)).chain(beside_multiples) {
         for x in [x, -x] {
             let (s, c) = sin_cos(x);
             let (s64, c64) = f64::from(x).sin_cos();
@@ -128,11 +113,7 @@ fn pow_within_four_ulp() {
         });
         // Exponents that cover the normal results evenly, or mostly their ends.
         let unit = f64::from(b) / 2f64.powi(32);
-        let log2 = if i % 2 == 0 {
-            254.0 * unit - 126.0
-        } else {
-            128.0 - unit
-        };
+        let log2 = if i % 2 == 0 { 254.0 * unit - 126.0 } else { 128.0 - unit };
         let exponent = (log2 / f64::from(base).log2()) as f32;
         let reference = f64::from(base).powf(f64::from(exponent));
         if reference >= f64::from(f32::MIN_POSITIVE) && reference < f64::from(f32::MAX) {
@@ -153,11 +134,7 @@ fn atan2_within_four_ulp() {
             _ => (b & 0x807f_ffff) | (a & 0x7f80_0000),
         });
         if y.is_finite() && x.is_finite() {
-            atan2.see(
-                &[y, x],
-                super::atan2(y, x),
-                f64::from(y).atan2(f64::from(x)),
-            );
+            atan2.see(&[y, x], super::atan2(y, x), f64::from(y).atan2(f64::from(x)));
         }
     }
     atan2.at_most(4.0);

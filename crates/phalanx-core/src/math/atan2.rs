@@ -59,11 +59,7 @@ mod tests {
             for x in values() {
                 let angle = atan2(y, x);
                 let expected = y.atan2(x);
-                assert_eq!(
-                    angle.is_sign_negative(),
-                    expected.is_sign_negative(),
-                    "({x}, {y})"
-                );
+                assert_eq!(angle.is_sign_negative(), expected.is_sign_negative(), "({x}, {y})");
                 let apart = angle.to_bits().abs_diff(expected.to_bits());
                 assert!(apart <= 1, "({x}, {y}): {angle}, not {expected}");
             }

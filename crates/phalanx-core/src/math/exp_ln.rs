@@ -31,22 +31,11 @@ pub fn exp<R: Lanes>(x: R) -> R {
 pub(super) fn exp_of_parts<R: Lanes>(shifted: R, rest: R) -> R {
     // Minimax (linear programming on Chebyshev points, then rounded to `f32` coefficient by
     // coefficient) for (e^r - 1 - r) / r², so that e^0 is exactly 1; relative error of e^r 3.1e-9.
-    let tail = polynomial(
-        rest,
-        [
-            0.499_999_94,
-            0.166_665_21,
-            4.166_826_2e-2,
-            8.368_675e-3,
-            1.382_105_5e-3,
-        ],
-    );
+    let tail = polynomial(rest, [0.499_999_94, 0.166_665_21, 4.166_826_2e-2, 8.368_675e-3, 1.382_105_5e-3]);
     let fraction = tail.mul_add(rest * rest, rest) + R::splat(1.0);
 
     // Two factors reach where one power of two cannot: 2^128 and the subnormals.
-    let bias = R::splat(ROUNDER)
-        .to_bits()
-        .wrapping_sub(R::Uint::splat(2 * 127));
+    let bias = R::splat(ROUNDER).to_bits().wrapping_sub(R::Uint::splat(2 * 127));
     let exponent = shifted.to_bits().wrapping_sub(bias);
     let half = exponent.shr(1);
     fraction * R::from_bits(half.shl(23)) * R::from_bits(exponent.wrapping_sub(half).shl(23))
@@ -94,9 +83,7 @@ pub(super) fn split<R: Lanes>(x: R) -> (R, R) {
     let bias = R::select(subnormal, R::splat(127.0 + 23.0), R::splat(127.0));
     // Moving √½ to where 1 was makes the exponent field step at √½ · 2^e instead of at 2^e.
     let root = R::splat(0.5 * SQRT_2).to_bits();
-    let moved = normal
-        .to_bits()
-        .wrapping_add(R::splat(1.0).to_bits().wrapping_sub(root));
+    let moved = normal.to_bits().wrapping_add(R::splat(1.0).to_bits().wrapping_sub(root));
     let mantissa = (moved & R::Uint::splat(0x007f_ffff)).wrapping_add(root);
     (R::from_uint(moved.shr(23)) - bias, R::from_bits(mantissa))
 }

@@ -12,9 +12,7 @@ pub(super) const ROUNDER: f64 = 12_582_912.0; // 1.5 * 2^23
 pub(super) fn polynomial<R: Lanes, const N: usize>(x: R, coefficients: [f64; N]) -> R {
     let (last, rest) = coefficients.split_last().expect("at least one coefficient");
     let highest = R::splat(*last);
-    rest.iter().rfold(highest, |sum, &coefficient| {
-        sum.mul_add(x, R::splat(coefficient))
-    })
+    rest.iter().rfold(highest, |sum, &coefficient| sum.mul_add(x, R::splat(coefficient)))
 }
 
 /// Eight terms by Estrin: two more products than Horner, but a chain of three steps instead of seven.

@@ -58,10 +58,7 @@ fn log2<R: Lanes>(x: R) -> (R, R) {
 
     // Minimax for (log2 m - (2 / ln 2) s) / s³ in s², |s| <= 0.1716: relative error of log2 m 1.1e-11.
     let square = s * s;
-    let tail = polynomial(
-        square,
-        [0.961_796_7, 0.577_078_9, 0.411_921_38, 0.336_628_62],
-    );
+    let tail = polynomial(square, [0.961_796_7, 0.577_078_9, 0.411_921_38, 0.336_628_62]);
     let [c, c_error] = TWO_BY_LN_2.map(R::splat);
     let first = c * s;
     let low = c.mul_add(s, -first);

@@ -9,11 +9,7 @@ use super::parts::{ROUNDER, polynomial};
 /// π/2 as the sum of three `f32`. For |x| <= 10^6 the product with the first part cancels exactly
 /// under a fused multiply-add, the second part rounds once, and the third only matters right beside a
 /// multiple of π/2.
-const HALF_PI: [f64; 3] = [
-    1.570_796_370_506_286_6,
-    -4.371_138_828_673_793e-8,
-    -1.715_124_510_005_881_9e-15,
-];
+const HALF_PI: [f64; 3] = [1.570_796_370_506_286_6, -4.371_138_828_673_793e-8, -1.715_124_510_005_881_9e-15];
 
 /// Sine and cosine of an angle in radians, within 2 ulp for |x| <= 10^4.
 ///
@@ -26,6 +22,7 @@ pub fn sin_cos<R: Lanes>(x: R) -> (R, R) {
     if x.abs().le(R::splat(FRAC_PI_4)).all() {
         near_zero(x)
     } else {
+        std::hint::cold_path();
         reduced(x)
     }
 }
@@ -36,9 +33,7 @@ fn reduced<R: Lanes>(x: R) -> (R, R) {
     let rounder = R::splat(ROUNDER);
     let shifted = x.mul_add(R::splat(FRAC_2_PI), rounder);
     let quotient = shifted - rounder;
-    let rest = HALF_PI
-        .iter()
-        .fold(x, |rest, &part| quotient.mul_add(R::splat(-part), rest));
+    let rest = HALF_PI.iter().fold(x, |rest, &part| quotient.mul_add(R::splat(-part), rest));
     // Huge angles leave a rest of any size. The constants on the left side let NaN through.
     let rest = R::splat(-1.0).max(R::splat(1.0).min(rest));
     let (sin, cos) = near_zero(rest);
@@ -66,10 +61,7 @@ fn near_zero<R: Lanes>(x: R) -> (R, R) {
     let square = x * x;
     let sin = polynomial(square, [-0.166_666_55, 8.332_191e-3, -1.951_860_5e-4]);
     let sin = sin.mul_add(square * x, x);
-    let cos = polynomial(
-        square,
-        [1.0, -0.499_998_96, 4.165_633_4e-2, -1.359_822_3e-3],
-    );
+    let cos = polynomial(square, [1.0, -0.499_998_96, 4.165_633_4e-2, -1.359_822_3e-3]);
     (sin, cos)
 }
 
@@ -95,11 +87,7 @@ mod tests {
     fn every_finite_angle_stays_in_range() {
         for bits in (0..f32::INFINITY.to_bits()).step_by(997) {
             let (sin, cos) = sin_cos(f32::from_bits(bits));
-            assert!(
-                sin.abs() <= 1.0 && cos.abs() <= 1.0,
-                "at {}",
-                f32::from_bits(bits)
-            );
+            assert!(sin.abs() <= 1.0 && cos.abs() <= 1.0, "at {}", f32::from_bits(bits));
         }
     }
 

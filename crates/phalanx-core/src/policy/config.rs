@@ -9,26 +9,10 @@ use crate::space::{ActionSpace, EnvSpec};
 /// The policies there are: name, arguments with defaults, what it does.
 pub const POLICIES: [(&str, &str, &str); 6] = [
     ("random", "", "uniform over the action space"),
-    (
-        "constant",
-        "action=0 (components separated by ':')",
-        "the same action always",
-    ),
-    (
-        "open_loop",
-        "schedule=a:b:c (mandatory)",
-        "a list of actions, repeated from every episode start",
-    ),
-    (
-        "periodic",
-        "pulse_width=24",
-        "pulse_width steps high, pulse_width steps low",
-    ),
-    (
-        "bangbang",
-        "setpoint=0 obs_field=theta invert=false",
-        "high above the set-point, low at or below",
-    ),
+    ("constant", "action=0 (components separated by ':')", "the same action always"),
+    ("open_loop", "schedule=a:b:c (mandatory)", "a list of actions, repeated from every episode start"),
+    ("periodic", "pulse_width=24", "pulse_width steps high, pulse_width steps low"),
+    ("bangbang", "setpoint=0 obs_field=theta invert=false", "high above the set-point, low at or below"),
     (
         "pid",
         "kp=1 ki=0 kd=0 setpoint=0 obs_field=theta dt=<env> anti_windup=10 control_low control_high",
@@ -51,10 +35,7 @@ impl<'a> Arguments<'a> {
     fn parsed<T: FromStr>(&mut self, key: &str, allowed: &str) -> Result<Option<T>> {
         let what = format!("argument {key} of policy {}", self.policy);
         self.text(key)
-            .map(|text| {
-                text.parse()
-                    .map_err(|_| Error::out_of_range(what, format!("'{text}'"), allowed))
-            })
+            .map(|text| text.parse().map_err(|_| Error::out_of_range(what, format!("'{text}'"), allowed)))
             .transpose()
     }
 
@@ -67,11 +48,7 @@ impl<'a> Arguments<'a> {
         if value.is_finite() {
             return Ok(value);
         }
-        Err(Error::out_of_range(
-            format!("argument {key} of policy {}", self.policy),
-            value,
-            "a finite number",
-        ))
+        Err(Error::out_of_range(format!("argument {key} of policy {}", self.policy), value, "a finite number"))
     }
 
     /// Numbers separated by `:` or `,`.
@@ -83,9 +60,7 @@ impl<'a> Arguments<'a> {
         text.split([':', ','])
             .map(|part| part.trim().parse().ok().filter(|v: &f64| v.is_finite()))
             .collect::<Option<Vec<f64>>>()
-            .ok_or_else(|| {
-                Error::out_of_range(what, format!("'{text}'"), "a list of numbers such as 0:1:1")
-            })
+            .ok_or_else(|| Error::out_of_range(what, format!("'{text}'"), "a list of numbers such as 0:1:1"))
             .map(Some)
     }
 
@@ -106,12 +81,7 @@ impl<'a> Arguments<'a> {
                 "given twice",
                 "given once",
             )),
-            Some((key, _)) => Err(Error::unknown(
-                "argument",
-                key,
-                Some(&format!("policy {}", self.policy)),
-                known,
-            )),
+            Some((key, _)) => Err(Error::unknown("argument", key, Some(&format!("policy {}", self.policy)), known)),
         }
     }
 }
@@ -124,10 +94,7 @@ impl Policy {
     /// One sentence for an unknown name, an unknown or malformed argument, an observation field or an
     /// action that the environment does not have.
     pub fn parse(name: &str, arguments: &[(&str, &str)], spec: &EnvSpec) -> Result<Self> {
-        let mut args = Arguments {
-            policy: name,
-            left: arguments.to_vec(),
-        };
+        let mut args = Arguments { policy: name, left: arguments.to_vec() };
         let (law, known): (Law, &[&str]) = match name {
             "random" => {
                 args.finish(&[])?;
@@ -164,11 +131,7 @@ impl Policy {
                 const WIDTHS: &str = "a whole number from 1 to 1000000000";
                 let pulse_width = args.parsed("pulse_width", WIDTHS)?.unwrap_or(24);
                 if !(1..=1_000_000_000).contains(&pulse_width) {
-                    return Err(Error::out_of_range(
-                        "argument pulse_width of policy periodic",
-                        pulse_width,
-                        WIDTHS,
-                    ));
+                    return Err(Error::out_of_range("argument pulse_width of policy periodic", pulse_width, WIDTHS));
                 }
                 (Law::Periodic { pulse_width }, &["pulse_width"])
             }
@@ -182,25 +145,10 @@ impl Policy {
             }
             "pid" => (
                 pid(&mut args, spec)?,
-                &[
-                    "kp",
-                    "ki",
-                    "kd",
-                    "setpoint",
-                    "obs_field",
-                    "dt",
-                    "anti_windup",
-                    "control_low",
-                    "control_high",
-                ],
+                &["kp", "ki", "kd", "setpoint", "obs_field", "dt", "anti_windup", "control_low", "control_high"],
             ),
             _ => {
-                return Err(Error::unknown(
-                    "policy",
-                    name,
-                    None,
-                    POLICIES.map(|(name, ..)| name),
-                ));
+                return Err(Error::unknown("policy", name, None, POLICIES.map(|(name, ..)| name)));
             }
         };
         args.finish(known)?;
@@ -220,9 +168,7 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
             return Err(Error::out_of_range(what, "missing", "given"));
         }
         (None, None) => None,
-        (Some(low), Some(high)) if low < high && low.is_finite() && high.is_finite() => {
-            Some((low, high))
-        }
+        (Some(low), Some(high)) if low < high && low.is_finite() && high.is_finite() => Some((low, high)),
         _ => {
             let shown = |v: Option<f64>| v.map_or("missing".to_owned(), |v| v.to_string());
             let value = format!("{} to {}", shown(low), shown(high));
@@ -243,19 +189,10 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
         anti_windup: args.number("anti_windup", 10.0)?,
         range,
     };
-    let Law::Pid {
-        dt, anti_windup, ..
-    } = law
-    else {
-        unreachable!("just built")
-    };
+    let Law::Pid { dt, anti_windup, .. } = law else { unreachable!("just built") };
     for (key, value) in [("dt", dt), ("anti_windup", anti_windup)] {
         if value <= 0.0 {
-            return Err(Error::out_of_range(
-                format!("argument {key} of policy pid"),
-                value,
-                "above 0",
-            ));
+            return Err(Error::out_of_range(format!("argument {key} of policy pid"), value, "above 0"));
         }
     }
     Ok(law)

@@ -4,6 +4,7 @@ use super::{LanePolicy, Moment};
 use crate::env::broadcast;
 use crate::lane_struct;
 use crate::lanes::{LaneValue, Real, Uint};
+use crate::rng::Stream;
 use crate::space::ActionSpace;
 
 /// A control law and the action space it acts on.
@@ -82,19 +83,7 @@ impl Controller {
     }
 
     fn pid<R: Real>(&self, moment: &Moment<'_, R>, obs: &[R], memory: &mut PidMemory<R>) -> R {
-        let Law::Pid {
-            kp,
-            ki,
-            kd,
-            setpoint,
-            field,
-            dt,
-            anti_windup,
-            ..
-        } = self.law
-        else {
-            unreachable!("a PID law")
-        };
+        let Law::Pid { kp, ki, kd, setpoint, field, dt, anti_windup, .. } = self.law else { unreachable!("a PID law") };
         let first = moment.step.eq(R::Uint::splat(0));
         let zero = R::splat(0.0);
         let error = R::splat(setpoint) - obs[field];
@@ -114,30 +103,22 @@ impl LanePolicy for Controller {
         Signal::Level(R::splat(0.0))
     }
 
+    fn replenish<R: Real>(&self, _: &Stream<R>, _: u64, wanted: usize, _: &mut Signal<R>) -> usize {
+        wanted
+    }
+
     #[inline(always)]
-    fn prepare<R: Real>(
-        &self,
-        moment: &Moment<'_, R>,
-        obs: &[R],
-        memory: &mut PidMemory<R>,
-        signal: &mut Signal<R>,
-    ) {
+    fn prepare<R: Real>(&self, moment: &Moment<'_, R>, obs: &[R], memory: &mut PidMemory<R>, signal: &mut Signal<R>) {
         *signal = match &self.law {
             Law::Constant { action } => Signal::Level(R::splat(action[0])),
-            Law::OpenLoop { schedule } => Signal::Level(R::from_lanes(|lane| {
-                schedule[moment.step.lane(lane) as usize % schedule.len()]
-            })),
+            Law::OpenLoop { schedule } => {
+                Signal::Level(R::from_lanes(|lane| schedule[moment.step.lane(lane) as usize % schedule.len()]))
+            }
             Law::Periodic { pulse_width } => {
-                let phase = R::Uint::from_lanes(|lane| {
-                    f64::from(moment.step.lane(lane) % (2 * pulse_width))
-                });
+                let phase = R::Uint::from_lanes(|lane| f64::from(moment.step.lane(lane) % (2 * pulse_width)));
                 Signal::Switch(phase.lt(R::Uint::splat(*pulse_width)))
             }
-            Law::BangBang {
-                setpoint,
-                field,
-                invert,
-            } => {
+            Law::BangBang { setpoint, field, invert } => {
                 let above = obs[*field].gt(R::splat(*setpoint));
                 Signal::Switch(if *invert { !above } else { above })
             }
@@ -147,19 +128,11 @@ impl LanePolicy for Controller {
 
     #[inline(always)]
     fn index<R: Real>(&self, _moment: &Moment<'_, R>, signal: &mut Signal<R>) -> R::Uint {
-        let ActionSpace::Discrete { n } = self.space else {
-            unreachable!("an index of a discrete space")
-        };
+        let ActionSpace::Discrete { n } = self.space else { unreachable!("an index of a discrete space") };
         match (&self.law, *signal) {
             (Law::Periodic { .. }, Signal::Switch(on)) => R::Uint::masked(on, 1.min(n - 1)),
             (_, Signal::Switch(high)) => R::Uint::masked(high, n - 1),
-            (
-                Law::Pid {
-                    range: Some((low, high)),
-                    ..
-                },
-                Signal::Level(level),
-            ) => {
+            (Law::Pid { range: Some((low, high)), .. }, Signal::Level(level)) => {
                 // The bin of `n` equal ones that the signal falls into: count the inner edges at or below.
                 (1..n).fold(R::Uint::splat(0), |bin, edge| {
                     let edge = R::splat(low + (high - low) * f64::from(edge) / f64::from(n));
@@ -172,17 +145,13 @@ impl LanePolicy for Controller {
 
     #[inline(always)]
     fn component<R: Real>(&self, k: usize, _moment: &Moment<'_, R>, signal: &mut Signal<R>) -> R {
-        let ActionSpace::Box { low, high } = &self.space else {
-            unreachable!("a component of a box")
-        };
+        let ActionSpace::Box { low, high } = &self.space else { unreachable!("a component of a box") };
         let (low, high) = (broadcast::<R>(low[k]), broadcast::<R>(high[k]));
         match (&self.law, *signal) {
             (_, Signal::Switch(on)) => R::select(on, high, low),
             (Law::Constant { action }, _) => R::splat(action[k]),
             (Law::Pid { range, .. }, Signal::Level(level)) => match range {
-                Some((range_low, range_high)) => {
-                    level.clamp(R::splat(*range_low), R::splat(*range_high))
-                }
+                Some((range_low, range_high)) => level.clamp(R::splat(*range_low), R::splat(*range_high)),
                 None => level.clamp(low, high),
             },
             (_, Signal::Level(level)) => level,
@@ -194,7 +163,6 @@ impl LanePolicy for Controller {
 mod tests {
     use super::*;
     use crate::policy::{Decision, LanePolicy};
-    use crate::rng::Stream;
 
     /// Feeds observations to a controller at successive steps of one episode.
     fn respond<T>(
@@ -203,48 +171,23 @@ mod tests {
         mut read: impl FnMut(&mut Decision<'_, Controller, f64>) -> T,
     ) -> Vec<T> {
         let stream = Stream::of_seed(0, 0);
-        let mut memory = PidMemory {
-            integral: f64::NAN,
-            previous_error: f64::NAN,
-        };
+        let mut memory = PidMemory { integral: f64::NAN, previous_error: f64::NAN };
         let mut scratch = controller.scratch();
         (0..)
             .zip(values)
             .map(|(step, &value)| {
-                let moment = Moment {
-                    stream: &stream,
-                    tick: u64::from(step) + 100,
-                    step,
-                };
-                read(&mut Decision::new(
-                    controller,
-                    moment,
-                    &[value],
-                    &mut memory,
-                    &mut scratch,
-                ))
+                let moment = Moment { stream: &stream, tick: u64::from(step) + 100, step };
+                read(&mut Decision::new(controller, moment, &[value], &mut memory, &mut scratch))
             })
             .collect()
     }
 
     fn pid(kp: f64, ki: f64, kd: f64, setpoint: f64, range: Option<(f64, f64)>) -> Law {
-        Law::Pid {
-            kp,
-            ki,
-            kd,
-            setpoint,
-            field: 0,
-            dt: 0.1,
-            anti_windup: 10.0,
-            range,
-        }
+        Law::Pid { kp, ki, kd, setpoint, field: 0, dt: 0.1, anti_windup: 10.0, range }
     }
 
     fn unbounded() -> ActionSpace {
-        ActionSpace::Box {
-            low: vec![f32::MIN],
-            high: vec![f32::MAX],
-        }
+        ActionSpace::Box { low: vec![f32::MIN], high: vec![f32::MAX] }
     }
 
     #[test]
@@ -258,20 +201,11 @@ mod tests {
 
     #[test]
     fn pid_clips_to_the_range_or_to_the_space() {
-        let space = ActionSpace::Box {
-            low: vec![-2.0],
-            high: vec![2.0],
-        };
+        let space = ActionSpace::Box { low: vec![-2.0], high: vec![2.0] };
         let clipped = Controller::new(pid(1.0, 0.0, 0.0, 0.0, None), space.clone());
-        assert_eq!(
-            respond(&clipped, &[-5.0, 5.0, 1.0], |d| d.component(0)),
-            [2.0, -2.0, -1.0]
-        );
+        assert_eq!(respond(&clipped, &[-5.0, 5.0, 1.0], |d| d.component(0)), [2.0, -2.0, -1.0]);
         let narrow = Controller::new(pid(1.0, 0.0, 0.0, 0.0, Some((-0.5, 0.25))), space);
-        assert_eq!(
-            respond(&narrow, &[-5.0, 5.0, 0.125], |d| d.component(0)),
-            [0.25, -0.5, -0.125]
-        );
+        assert_eq!(respond(&narrow, &[-5.0, 5.0, 0.125], |d| d.component(0)), [0.25, -0.5, -0.125]);
     }
 
     #[test]
@@ -280,34 +214,19 @@ mod tests {
         if let Law::Pid { anti_windup, .. } = &mut law {
             *anti_windup = 15.0;
         }
-        assert_eq!(
-            respond(&Controller::new(law, unbounded()), &[0.0; 3], |d| d
-                .component(0)),
-            [10.0, 15.0, 15.0]
-        );
+        assert_eq!(respond(&Controller::new(law, unbounded()), &[0.0; 3], |d| d.component(0)), [10.0, 15.0, 15.0]);
     }
 
     #[test]
     fn pid_bins_its_signal_for_discrete_actions() {
         for (n, range, cases) in [
-            (
-                2,
-                (0.0, 1.0),
-                vec![(0.49, 0), (0.5, 1), (7.0, 1), (-3.0, 0)],
-            ),
+            (2, (0.0, 1.0), vec![(0.49, 0), (0.5, 1), (7.0, 1), (-3.0, 0)]),
             (3, (-1.0, 1.0), vec![(-0.34, 0), (-0.3, 1), (0.34, 2)]),
         ] {
             // kp = -1 and set-point 0 make the signal the observation itself.
-            let controller = Controller::new(
-                pid(-1.0, 0.0, 0.0, 0.0, Some(range)),
-                ActionSpace::Discrete { n },
-            );
+            let controller = Controller::new(pid(-1.0, 0.0, 0.0, 0.0, Some(range)), ActionSpace::Discrete { n });
             for (signal, bin) in cases {
-                assert_eq!(
-                    respond(&controller, &[signal], |d| d.index()),
-                    [bin],
-                    "signal {signal} of {n}"
-                );
+                assert_eq!(respond(&controller, &[signal], |d| d.index()), [bin], "signal {signal} of {n}");
             }
         }
     }
@@ -315,46 +234,21 @@ mod tests {
     #[test]
     fn bang_bang_is_low_at_the_setpoint() {
         for (invert, expected) in [(false, [0, 0, 2]), (true, [2, 2, 0])] {
-            let law = Law::BangBang {
-                setpoint: 1.0,
-                field: 0,
-                invert,
-            };
+            let law = Law::BangBang { setpoint: 1.0, field: 0, invert };
             let discrete = Controller::new(law.clone(), ActionSpace::Discrete { n: 3 });
-            assert_eq!(
-                respond(&discrete, &[0.5, 1.0, 1.5], |d| d.index()),
-                expected
-            );
-            let space = ActionSpace::Box {
-                low: vec![-2.0, -3.0],
-                high: vec![2.0, 4.0],
-            };
-            let second = respond(&Controller::new(law, space), &[0.5, 1.5], |d| {
-                d.component(1)
-            });
+            assert_eq!(respond(&discrete, &[0.5, 1.0, 1.5], |d| d.index()), expected);
+            let space = ActionSpace::Box { low: vec![-2.0, -3.0], high: vec![2.0, 4.0] };
+            let second = respond(&Controller::new(law, space), &[0.5, 1.5], |d| d.component(1));
             assert_eq!(second, if invert { [4.0, -3.0] } else { [-3.0, 4.0] });
         }
     }
 
     #[test]
     fn schedules_count_from_the_episode_start() {
-        let periodic = Controller::new(
-            Law::Periodic { pulse_width: 2 },
-            ActionSpace::Discrete { n: 2 },
-        );
-        assert_eq!(
-            respond(&periodic, &[0.0; 6], |d| d.index()),
-            [1, 1, 0, 0, 1, 1]
-        );
-        let open_loop = Controller::new(
-            Law::OpenLoop {
-                schedule: vec![1.0, 0.0, 0.0],
-            },
-            ActionSpace::Discrete { n: 2 },
-        );
-        assert_eq!(
-            respond(&open_loop, &[0.0; 5], |d| d.index()),
-            [1, 0, 0, 1, 0]
-        );
+        let periodic = Controller::new(Law::Periodic { pulse_width: 2 }, ActionSpace::Discrete { n: 2 });
+        assert_eq!(respond(&periodic, &[0.0; 6], |d| d.index()), [1, 1, 0, 0, 1, 1]);
+        let open_loop =
+            Controller::new(Law::OpenLoop { schedule: vec![1.0, 0.0, 0.0] }, ActionSpace::Discrete { n: 2 });
+        assert_eq!(respond(&open_loop, &[0.0; 5], |d| d.index()), [1, 0, 0, 1, 0]);
     }
 }

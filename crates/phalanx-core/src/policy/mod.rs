@@ -34,8 +34,8 @@ pub struct Moment<'a, R: Real> {
 
 /// A policy over lanes, written once for every lane width.
 ///
-/// Each step calls [`prepare`](Self::prepare) once, then asks for the action in the form the
-/// environment takes: an index, or component by component.
+/// Every few steps call [`replenish`](Self::replenish). Each step calls [`prepare`](Self::prepare) once,
+/// then asks for the action in the form the environment takes: an index, or component by component.
 pub trait LanePolicy: Send + Sync {
     /// What it remembers of each environment between steps. At `step` 0 it holds the previous episode's
     /// values, which the policy must not use.
@@ -44,6 +44,10 @@ pub trait LanePolicy: Send + Sync {
     type Scratch<R: Real>: Copy;
     /// Empty working space.
     fn scratch<R: Real>(&self) -> Self::Scratch<R>;
+    /// Fills the working space for the next steps and answers for how many of the `wanted` it will do, at
+    /// least one. Whatever is expensive belongs here, outside of the steps' loop.
+    fn replenish<R: Real>(&self, stream: &Stream<R>, tick: u64, wanted: usize, scratch: &mut Self::Scratch<R>)
+    -> usize;
     /// Looks at an observation.
     fn prepare<R: Real>(
         &self,
@@ -55,12 +59,7 @@ pub trait LanePolicy: Send + Sync {
     /// The index of a discrete action.
     fn index<R: Real>(&self, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R::Uint;
     /// A component of a continuous action.
-    fn component<R: Real>(
-        &self,
-        k: usize,
-        moment: &Moment<'_, R>,
-        scratch: &mut Self::Scratch<R>,
-    ) -> R;
+    fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R;
 }
 
 /// A prepared [`LanePolicy`] at one moment, ready to be asked for the action.
@@ -82,11 +81,7 @@ impl<'a, P: LanePolicy, R: Real> Decision<'a, P, R> {
         scratch: &'a mut P::Scratch<R>,
     ) -> Self {
         policy.prepare(&moment, obs, memory, scratch);
-        Self {
-            policy,
-            moment,
-            scratch,
-        }
+        Self { policy, moment, scratch }
     }
 
     /// The index of a discrete action.
@@ -154,19 +149,13 @@ impl Policy {
         if *space == spec.action {
             return Ok(());
         }
-        Err(Error::out_of_range(
-            "the policy's action space",
-            space,
-            format!("that of {}, {}", spec.name, spec.action),
-        ))
+        Err(Error::out_of_range("the policy's action space", space, format!("that of {}, {}", spec.name, spec.action)))
     }
 
     /// Words of memory for each environment.
     pub(crate) fn memory_words(&self) -> usize {
         match self {
-            Self::Controller(_) => {
-                <<Controller as LanePolicy>::Memory<f32> as LaneStruct<f32>>::NAMES.len()
-            }
+            Self::Controller(_) => <<Controller as LanePolicy>::Memory<f32> as LaneStruct<f32>>::NAMES.len(),
             Self::Random(_) | Self::Tile(_) => 0,
         }
     }

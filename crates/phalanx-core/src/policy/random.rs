@@ -1,4 +1,4 @@
-//! Uniform random actions: as many steps as possible from each block of random words.
+//! Uniform random actions: as many steps as possible from each random word.
 
 use super::{LanePolicy, Moment};
 use crate::env::broadcast;
@@ -7,71 +7,52 @@ use crate::rng::{self, Stream};
 use crate::space::ActionSpace;
 
 /// Uniform over the action space.
+///
+/// The policy reads an endless sequence of random words, the same for every way of running: an index of a
+/// power-of-two space takes a few bits, any other index a word, a box one word for each component.
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(super) space: ActionSpace,
-    /// Bits set aside for an index if the number of actions is a power of two: a power of two as well,
-    /// so that no index straddles two words. One word then serves many steps.
-    index_bits: Option<u32>,
 }
 
-/// The random words in use.
+/// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
+const WORDS: usize = 16;
+
+/// A stretch of the sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct WordCache<R: Real> {
-    /// Number of the block of four words, or none.
-    block: u64,
-    words: [R::Uint; 4],
-    /// The rest of a word that serves several steps, and how many it still serves.
-    rest: R::Uint,
-    serves: u32,
+    /// Place of the first word; a multiple of four, because words come in blocks of four.
+    first: u64,
+    /// Random words; for an index that takes a whole word, the indices themselves.
+    words: [R::Uint; WORDS],
+    /// Bits of the sequence that an index takes, and what to keep of a word shifted to them.
+    bits: u64,
+    mask: u32,
 }
-
-const NO_BLOCK: u64 = u64::MAX;
 
 impl<R: Real> WordCache<R> {
-    /// The `place`-th word of a policy's endless sequence.
+    /// The word at `place`.
     #[inline(always)]
-    fn word(&mut self, place: u64, moment: &Moment<'_, R>) -> R::Uint {
-        let block = place / 4;
-        if block != self.block {
-            self.block = block;
-            self.words = draw_block(moment.stream, block);
-        }
-        self.words[(place % 4) as usize]
+    fn word(&self, place: u64) -> R::Uint {
+        // The remainder proves the index to the compiler; `replenish` has made it superfluous.
+        self.words[(place - self.first) as usize % WORDS]
     }
-
-    /// The next `bits` bits of the sequence, which are those of step `tick`.
-    #[inline(always)]
-    fn bits(&mut self, bits: u32, moment: &Moment<'_, R>) -> R::Uint {
-        if self.serves == 0 {
-            let first_bit = moment.tick * u64::from(bits);
-            let used = (first_bit % 32) as u32;
-            self.rest = self.word(first_bit / 32, moment).shr(used);
-            self.serves = (32 - used) / bits;
-        }
-        let now = self.rest;
-        self.serves -= 1;
-        self.rest = now.shr(bits);
-        now
-    }
-}
-
-/// Out of line: it is rare, and the loop around it needs the registers.
-#[inline(never)]
-fn draw_block<R: Real>(stream: &Stream<R>, block: u64) -> [R::Uint; 4] {
-    stream.policy_draws(block).words()
 }
 
 impl Random {
     /// Uniform over `space`.
     pub fn new(space: ActionSpace) -> Self {
-        let index_bits = match space {
-            ActionSpace::Discrete { n } if n.is_power_of_two() && n.ilog2() <= 16 => {
-                Some(n.ilog2().max(1).next_power_of_two())
+        Self { space }
+    }
+
+    /// Bits of the sequence that a step takes.
+    fn bits_per_step(&self) -> u64 {
+        match &self.space {
+            ActionSpace::Discrete { n } if n.is_power_of_two() && *n <= 1 << 16 => {
+                u64::from(n.ilog2().max(1).next_power_of_two())
             }
-            _ => None,
-        };
-        Self { space, index_bits }
+            space => 32 * space.components() as u64,
+        }
     }
 }
 
@@ -81,12 +62,31 @@ impl LanePolicy for Random {
 
     #[inline(always)]
     fn scratch<R: Real>(&self) -> WordCache<R> {
-        WordCache {
-            block: NO_BLOCK,
-            words: [R::Uint::splat(0); 4],
-            rest: R::Uint::splat(0),
-            serves: 0,
+        let mask = match self.space {
+            ActionSpace::Discrete { n } if self.bits_per_step() < 32 => n - 1,
+            _ => u32::MAX,
+        };
+        WordCache { first: 0, words: [R::Uint::splat(0); WORDS], bits: self.bits_per_step(), mask }
+    }
+
+    #[inline(never)]
+    fn replenish<R: Real>(&self, stream: &Stream<R>, tick: u64, wanted: usize, cache: &mut WordCache<R>) -> usize {
+        let bits = self.bits_per_step();
+        let first_bit = tick * bits;
+        cache.first = first_bit / 128 * 4;
+        let end_bit = (first_bit + wanted as u64 * bits).min((cache.first + WORDS as u64) * 32);
+        let blocks = (end_bit - cache.first * 32).div_ceil(128);
+        for (block, words) in (cache.first / 4..).zip(cache.words.chunks_exact_mut(4)).take(blocks as usize) {
+            words.copy_from_slice(&stream.policy_draws(block).words());
         }
+        if let ActionSpace::Discrete { n } = self.space
+            && bits == 32
+        {
+            for (place, word) in (cache.first..).zip(&mut cache.words).take(blocks as usize * 4) {
+                *word = rng::below(n, *word, |attempt| stream.policy_redraw(place, attempt));
+            }
+        }
+        ((end_bit - first_bit) / bits) as usize
     }
 
     #[inline(always)]
@@ -94,26 +94,14 @@ impl LanePolicy for Random {
 
     #[inline(always)]
     fn index<R: Real>(&self, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R::Uint {
-        let ActionSpace::Discrete { n } = self.space else {
-            unreachable!("an index of a discrete space")
-        };
-        match self.index_bits {
-            Some(bits) => cache.bits(bits, moment) & R::Uint::splat(n - 1),
-            None => {
-                let word = cache.word(moment.tick, moment);
-                rng::below(n, word, |attempt| {
-                    moment.stream.policy_redraw(moment.tick, attempt)
-                })
-            }
-        }
+        let first_bit = moment.tick * cache.bits;
+        cache.word(first_bit / 32).shr((first_bit % 32) as u32) & R::Uint::splat(cache.mask)
     }
 
     #[inline(always)]
     fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R {
-        let ActionSpace::Box { low, high } = &self.space else {
-            unreachable!("a component of a box")
-        };
-        let word = cache.word(moment.tick * low.len() as u64 + k as u64, moment);
+        let ActionSpace::Box { low, high } = &self.space else { unreachable!("a component of a box") };
+        let word = cache.word(moment.tick * low.len() as u64 + k as u64);
         let (low, high) = (broadcast::<R>(low[k]), broadcast::<R>(high[k]));
         rng::unit_of_word::<R>(word).mul_add(high - low, low)
     }

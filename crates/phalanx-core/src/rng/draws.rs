@@ -26,24 +26,13 @@ impl<R: Real> Stream<R> {
     /// The draws of one place: a purpose, an episode and a step.
     #[inline(always)]
     pub fn draws(&self, purpose: Purpose, episode: R::Uint, step: R::Uint) -> Draws<R> {
-        Draws {
-            stream: *self,
-            purpose,
-            episode,
-            step,
-            buffer: [R::Uint::splat(0); 4],
-            used: 0,
-        }
+        Draws { stream: *self, purpose, episode, step, buffer: [R::Uint::splat(0); 4], used: 0 }
     }
 
     /// The `place`-th part of the endless sequence that a policy draws from.
     #[inline(always)]
     pub fn policy_draws(&self, place: u64) -> Draws<R> {
-        self.draws(
-            Purpose::Policy,
-            R::Uint::splat((place >> 32) as u32),
-            R::Uint::splat(place as u32),
-        )
+        self.draws(Purpose::Policy, R::Uint::splat((place >> 32) as u32), R::Uint::splat(place as u32))
     }
 
     /// A word that replaces a policy's rejected one; `attempt` counts from 1.
@@ -76,17 +65,9 @@ impl<R: Real> Draws<R> {
     /// The counter of a block of four words.
     #[inline(always)]
     fn counter(&self, block: u32, attempt: u32) -> [R::Uint; 4] {
-        debug_assert!(
-            block < 1 << 16 && attempt < 1 << 8,
-            "the counter's fields must not run over"
-        );
+        debug_assert!(block < 1 << 16 && attempt < 1 << 8, "the counter's fields must not run over");
         let place = (self.purpose as u32) << 24 | attempt << 16 | block;
-        [
-            R::Uint::splat(place),
-            self.step,
-            self.episode,
-            self.stream.env,
-        ]
+        [R::Uint::splat(place), self.step, self.episode, self.stream.env]
     }
 
     #[inline(always)]
@@ -154,9 +135,7 @@ impl<R: Real> Draws<R> {
     pub fn below(&mut self, n: u32) -> R::Uint {
         let word = self.word();
         let place = self.used - 1;
-        below(n, word, |attempt| {
-            self.block(place / 4, attempt)[place as usize % 4]
-        })
+        below(n, word, |attempt| self.block(place / 4, attempt)[place as usize % 4])
     }
 }
 
@@ -203,36 +182,14 @@ mod tests {
     #[test]
     fn no_two_places_share_a_counter() {
         let mut seen = HashSet::new();
-        let edges = [
-            0,
-            1,
-            2,
-            255,
-            256,
-            65_535,
-            65_536,
-            1 << 24,
-            u32::MAX - 1,
-            u32::MAX,
-        ];
-        for purpose in [
-            Purpose::Reset,
-            Purpose::Step,
-            Purpose::Policy,
-            Purpose::Params,
-        ] {
+        let edges = [0, 1, 2, 255, 256, 65_535, 65_536, 1 << 24, u32::MAX - 1, u32::MAX];
+        for purpose in [Purpose::Reset, Purpose::Step, Purpose::Policy, Purpose::Params] {
             for env in edges {
                 for episode in edges {
                     for step in edges {
-                        for (block, attempt) in
-                            [(0, 0), (1, 0), (65_535, 0), (0, 1), (0, 255), (65_535, 255)]
-                        {
-                            let counter =
-                                draws(0, env, purpose, episode, step).counter(block, attempt);
-                            assert!(
-                                seen.insert(counter),
-                                "{purpose:?} {env} {episode} {step} {block} {attempt}"
-                            );
+                        for (block, attempt) in [(0, 0), (1, 0), (65_535, 0), (0, 1), (0, 255), (65_535, 255)] {
+                            let counter = draws(0, env, purpose, episode, step).counter(block, attempt);
+                            assert!(seen.insert(counter), "{purpose:?} {env} {episode} {step} {block} {attempt}");
                         }
                     }
                 }
@@ -258,10 +215,7 @@ mod tests {
     }
 
     fn chi_square(counts: &[u64], expected: f64) -> f64 {
-        counts
-            .iter()
-            .map(|&c| (c as f64 - expected).powi(2) / expected)
-            .sum()
+        counts.iter().map(|&c| (c as f64 - expected).powi(2) / expected).sum()
     }
 
     /// Uniformity and serial correlation along each of the four directions a run moves in.
@@ -277,21 +231,13 @@ mod tests {
         for (name, place) in directions {
             let values: Vec<f64> = (0..N).map(|i| f64::from(place(i).unit())).collect();
             let mut counts = [0_u64; 256];
-            values
-                .iter()
-                .for_each(|v| counts[(v * 256.0) as usize] += 1);
+            values.iter().for_each(|v| counts[(v * 256.0) as usize] += 1);
             let statistic = chi_square(&counts, f64::from(N) / 256.0);
-            assert!(
-                statistic < chi_square_limit(255.0),
-                "{name}: chi-square {statistic}"
-            );
+            assert!(statistic < chi_square_limit(255.0), "{name}: chi-square {statistic}");
             // Under independence the lag-1 correlation is normal with standard deviation 1/sqrt(N).
             let centred: Vec<f64> = values.iter().map(|v| (v - 0.5) * 12_f64.sqrt()).collect();
             let correlation = centred.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / f64::from(N);
-            assert!(
-                correlation.abs() < 5.0 / f64::from(N).sqrt(),
-                "{name}: serial correlation {correlation}"
-            );
+            assert!(correlation.abs() < 5.0 / f64::from(N).sqrt(), "{name}: serial correlation {correlation}");
         }
     }
 
@@ -303,9 +249,7 @@ mod tests {
             let mut d = draws(7, i, Purpose::Step, 0, 0);
             let (normal, exponential) = (f64::from(d.normal()), f64::from(d.exponential()));
             let uniform = f64::from(d.uniform(-2.0, 6.0));
-            assert!(
-                (-2.0..=6.0).contains(&uniform) && exponential >= 0.0 && exponential.is_finite()
-            );
+            assert!((-2.0..=6.0).contains(&uniform) && exponential >= 0.0 && exponential.is_finite());
             let coin = f64::from(u32::from(d.bernoulli(0.3)));
             for (sum, value) in sums.iter_mut().zip([
                 normal,
@@ -331,11 +275,7 @@ mod tests {
         ];
         for (sum, (mean, sd)) in sums.iter().zip(expected) {
             let z = (sum / f64::from(N) - mean) / (sd / f64::from(N).sqrt());
-            assert!(
-                z.abs() < 5.0,
-                "mean {} instead of {mean}, z = {z}",
-                sum / f64::from(N)
-            );
+            assert!(z.abs() < 5.0, "mean {} instead of {mean}, z = {z}", sum / f64::from(N));
         }
     }
 
@@ -348,19 +288,14 @@ mod tests {
                 counts[draws(3, i as u32, Purpose::Step, 0, 0).below(n) as usize] += 1;
             }
             let statistic = chi_square(&counts, total as f64 / f64::from(n));
-            assert!(
-                statistic <= chi_square_limit(f64::from(n).max(2.0) - 1.0),
-                "n = {n}: {statistic}"
-            );
+            assert!(statistic <= chi_square_limit(f64::from(n).max(2.0) - 1.0), "n = {n}: {statistic}");
         }
         // Of 2^32 words, 2^32 mod 3 = 1 is surplus: word 0. It must be redrawn, word 1 must not.
         assert_eq!(below(3, 0_u32, |attempt| u32::MAX - attempt), 2);
         assert_eq!(below(3, 1_u32, |_| unreachable!()), 0);
         // With n = 2^31 + 1 almost half of all words are surplus: rejection is the rule, bias would show.
         let n = (1 << 31) + 1;
-        let upper = (0..100_000)
-            .filter(|&i| draws(3, i, Purpose::Step, 0, 0).below(n) >= n / 2)
-            .count();
+        let upper = (0..100_000).filter(|&i| draws(3, i, Purpose::Step, 0, 0).below(n) >= n / 2).count();
         assert!((upper as f64 - 50_000.0).abs() < 5.0 * 158.2, "{upper}");
     }
 
@@ -369,20 +304,12 @@ mod tests {
             let wide = Stream::<R>::of_seed(9, first);
             let mut wide = wide.draws(Purpose::Step, R::Uint::iota(), R::Uint::splat(17));
             let got: Vec<Vec<f64>> = {
-                let values = [
-                    wide.unit(),
-                    wide.normal(),
-                    wide.exponential(),
-                    wide.uniform(R::splat(-3.0), R::splat(1.0)),
-                ];
+                let values =
+                    [wide.unit(), wide.normal(), wide.exponential(), wide.uniform(R::splat(-3.0), R::splat(1.0))];
                 let integers = [wide.below(3), wide.below((1 << 31) + 1), wide.words()[3]];
                 (0..R::LANES)
                     .map(|l| {
-                        values
-                            .iter()
-                            .map(|v| v.lane_f64(l))
-                            .chain(integers.iter().map(|v| v.lane_f64(l)))
-                            .collect()
+                        values.iter().map(|v| v.lane_f64(l)).chain(integers.iter().map(|v| v.lane_f64(l))).collect()
                     })
                     .collect()
             };

@@ -42,51 +42,28 @@ mod tests {
     /// The known-answer vectors published with Random123 (`kat_vectors`).
     #[test]
     fn matches_the_published_vectors() {
-        assert_eq!(
-            philox4x32::<7, u32>([0; 4], [0; 2]),
-            [0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48]
-        );
+        assert_eq!(philox4x32::<7, u32>([0; 4], [0; 2]), [0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48]);
         assert_eq!(
             philox4x32::<7, u32>([u32::MAX; 4], [u32::MAX; 2]),
             [0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662]
         );
-        assert_eq!(
-            philox4x32::<7, u32>(PI_COUNTER, PI_KEY),
-            [0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a]
-        );
-        assert_eq!(
-            philox4x32::<10, u32>([0; 4], [0; 2]),
-            [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]
-        );
+        assert_eq!(philox4x32::<7, u32>(PI_COUNTER, PI_KEY), [0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a]);
+        assert_eq!(philox4x32::<10, u32>([0; 4], [0; 2]), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
         assert_eq!(
             philox4x32::<10, u32>([u32::MAX; 4], [u32::MAX; 2]),
             [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]
         );
-        assert_eq!(
-            philox4x32::<10, u32>(PI_COUNTER, PI_KEY),
-            [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]
-        );
+        assert_eq!(philox4x32::<10, u32>(PI_COUNTER, PI_KEY), [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
     }
 
     fn lanes_equal_scalars<U: Uint>() {
         for start in [0, 7, u32::MAX - 3] {
-            let counter = [
-                U::splat(start).wrapping_add(U::iota()),
-                U::splat(start ^ 5),
-                U::iota(),
-                U::splat(start),
-            ];
+            let counter = [U::splat(start).wrapping_add(U::iota()), U::splat(start ^ 5), U::iota(), U::splat(start)];
             let key = [U::iota().mul_low(U::splat(0x1234_5677)), U::splat(99)];
             let wide = philox4x32::<7, U>(counter, key);
             for lane in 0..U::LANES {
-                let scalar =
-                    philox4x32::<7, u32>(counter.map(|w| w.lane(lane)), key.map(|w| w.lane(lane)));
-                assert_eq!(
-                    wide.map(|w| w.lane(lane)),
-                    scalar,
-                    "lane {lane} of {}",
-                    U::LANES
-                );
+                let scalar = philox4x32::<7, u32>(counter.map(|w| w.lane(lane)), key.map(|w| w.lane(lane)));
+                assert_eq!(wide.map(|w| w.lane(lane)), scalar, "lane {lane} of {}", U::LANES);
             }
         }
     }
