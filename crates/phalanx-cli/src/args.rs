@@ -22,9 +22,10 @@ pub(crate) enum Command {
     /// List the environments with their spaces and limits
     Envs(EnvsArgs),
     /// Step many environments under a policy and report speed, returns and a checksum
-    #[command(after_help = policies_help())]
+    #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Rollout(RolloutArgs),
     /// Print every step of one environment, to compare it with another implementation
+    #[command(allow_negative_numbers = true)]
     Trace(TraceArgs),
     /// Show what Phalanx does, in under a minute
     Demo(DemoArgs),

@@ -208,10 +208,10 @@ fn parameters_per_environment() {
     let gravities: Vec<f64> = (0..num_envs).map(|i| 5.0 + i as f64).collect();
     many.set_param("g", &gravities).unwrap();
     many.set_param("m", &[1.5]).unwrap();
-    for env in 0..num_envs {
+    for (env, gravity) in gravities.iter().enumerate() {
         assert_eq!(
             (many.param("g", env).unwrap(), many.param("m", env).unwrap(), many.param("l", env).unwrap()),
-            (gravities[env], 1.5, 1.0)
+            (*gravity, 1.5, 1.0)
         );
     }
     let mut buffers = StepBuffers::new(num_envs, 3);

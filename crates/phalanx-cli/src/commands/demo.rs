@@ -50,8 +50,11 @@ struct Score {
 
 const MILLION: usize = 1_048_576;
 
-/// Controllers worth showing: environment, policy, arguments.
-const CONTROLLERS: &[(&str, &str, &[(&str, &str)])] = &[
+/// An environment, a policy and the policy's arguments.
+type Controlled = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// Controllers worth showing.
+const CONTROLLERS: &[Controlled] = &[
     ("CartPole-v1", "random", &[]),
     ("CartPole-v1", "bangbang", &[("obs_field", "theta")]),
     ("CartPole-v1", "bangbang", &[("obs_field", "theta_dot")]),

@@ -67,6 +67,12 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     if threads > MAX_THREADS {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
+    let Some(total_steps) = (args.steps as u64).checked_mul(args.num_envs as u64) else {
+        let (steps, envs) = (args.steps, args.num_envs);
+        return Err(Failure::input(format!(
+            "--steps is {steps}, which in {envs} environments is more than can be counted"
+        )));
+    };
     if let Some(path) = &args.save_state {
         files::check_target(path)?;
     }
@@ -91,7 +97,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let start = Instant::now();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
-    let mut progress = Progress::new(batch.spec().name, (args.steps * args.num_envs) as u64, args.output.quiet);
+    let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
         progress.advance((steps * args.num_envs) as u64);
         true
@@ -112,7 +118,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         threads,
         lanes: batch.lanes(),
         seed: args.seed,
-        steps_per_second: (args.steps as f64 * args.num_envs as f64) / wall.as_secs_f64(),
+        steps_per_second: total_steps as f64 / wall.as_secs_f64(),
         time_to_first_step_seconds: time_to_first_step.as_secs_f64(),
         wall_seconds: wall.as_secs_f64(),
         total_steps_per_env: rollout.steps(),

@@ -245,31 +245,36 @@ impl<K: Kernel> Batch for Engine<K> {
             return Err(Error::ResetNeeded { env });
         }
         let (mode, components) = (self.autoreset, self.spec.action.components());
-        let (grain, row_width) = (self.grain(1), self.kernel.rows_per_block());
         let (kernel, streams, max_steps) = (&self.kernel, &self.streams, self.spec.max_steps);
+        let step_blocks =
+            |first: usize, rows: &mut [K::Row], book: &mut [Line], out: &mut StepOut<'_>, stats: &mut EpisodeStats| {
+                let cells = rows.chunks_exact_mut(kernel.rows_per_block()).zip(book.chunks_exact_mut(BOOK_LINES));
+                for (i, (rows, book)) in cells.enumerate() {
+                    let at = At { block: first + i, num_envs: n, max_steps, streams };
+                    let actions = actions.slice(at.first_env() * components, at.envs() * components);
+                    kernel.step(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim));
+                }
+                // In a pass of its own: here a mispredicted branch costs little, while after a step it would
+                // throw away the steps that the processor has already begun.
+                out.count_finished(out.rewards.len(), stats);
+            };
+        if n <= BLOCK {
+            // Sharing out a single block would take longer than stepping it.
+            let mut out = out;
+            step_blocks(0, &mut self.rows, &mut self.book, &mut out, &mut self.stats);
+            return Ok(());
+        }
         let total = Mutex::new(EpisodeStats::default());
-        let cells = (Rows::new(&mut self.rows, row_width), Rows::new(&mut self.book, BOOK_LINES));
+        let grain = self.grain(1);
+        let cells = (Rows::new(&mut self.rows, kernel.rows_per_block()), Rows::new(&mut self.book, BOOK_LINES));
         self.pool.for_each(
             n.div_ceil(BLOCK),
             grain,
             (cells, OutParts::new(out, dim)),
             |range, ((rows, book), mut out)| {
-                for (i, block) in range.enumerate() {
-                    let cells = Cells {
-                        rows: &mut rows[i * row_width..(i + 1) * row_width],
-                        book: &mut book[i * BOOK_LINES..(i + 1) * BOOK_LINES],
-                    };
-                    let at = At { block, num_envs: n, max_steps, streams };
-                    let actions = actions.slice(at.first_env() * components, at.envs() * components);
-                    kernel.step(at, cells, &actions, mode, out.block(i, at.envs(), dim));
-                }
-                // In a pass of its own: here a mispredicted branch costs little, while after a step it would
-                // throw away the steps that the processor has already begun.
-                let mut finished = EpisodeStats::default();
-                out.count_finished(out.rewards.len(), &mut finished);
-                if finished.episodes() > 0 {
-                    total.lock().expect("no panic while this lock is held").merge(&finished);
-                }
+                let mut stats = EpisodeStats::default();
+                step_blocks(range.start, rows, book, &mut out, &mut stats);
+                total.lock().expect("no panic while this lock is held").merge(&stats);
             },
         );
         self.stats.merge(&total.into_inner().expect("no panic while this lock is held"));

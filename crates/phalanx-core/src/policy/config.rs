@@ -161,11 +161,8 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
     let high: Option<f64> = args.parsed("control_high", "a number")?;
     let range = match (low, high) {
         (None, None) if matches!(spec.action, ActionSpace::Discrete { .. }) => {
-            let what = format!(
-                "arguments control_low and control_high of policy pid for {}, whose actions are discrete,",
-                spec.name
-            );
-            return Err(Error::out_of_range(what, "missing", "given"));
+            let what = format!("the range control_low to control_high of policy pid for the discrete {}", spec.name);
+            return Err(Error::out_of_range(what, "missing", "given, such as control_low=-1 control_high=1"));
         }
         (None, None) => None,
         (Some(low), Some(high)) if low < high && low.is_finite() && high.is_finite() => Some((low, high)),

@@ -132,7 +132,7 @@ impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Random(_) => f.write_str("Random"),
-            Self::Controller(controller) => controller.fmt(f),
+            Self::Controller(controller) => controller.law.fmt(f),
             Self::Tile(_) => f.write_str("Tile"),
         }
     }

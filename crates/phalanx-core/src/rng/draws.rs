@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn streams_are_uniform_and_uncorrelated() {
         const N: u32 = 200_000;
-        let directions: [(&str, fn(u32) -> Draws<f32>); 4] = [
+        type Place = fn(u32) -> Draws<f32>;
+        let directions: [(&str, Place); 4] = [
             ("environment", |i| draws(1, i, Purpose::Reset, 0, 0)),
             ("episode", |i| draws(1, 0, Purpose::Reset, i, 0)),
             ("step", |i| draws(1, 0, Purpose::Step, 3, i)),
