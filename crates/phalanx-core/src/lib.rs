@@ -7,6 +7,8 @@
 //!
 //! This crate knows no concrete environment, no files and no clock.
 
+#![deny(unsafe_code)]
+
 pub mod batch;
 mod checksum;
 pub mod env;

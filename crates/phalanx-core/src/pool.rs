@@ -5,7 +5,9 @@
 //! the calling thread works too, idle workers spin briefly before they sleep, and a call never waits
 //! for a worker that did not take part.
 //!
-//! The only unsafe code of the engine is in this file: the job's lifetime, and disjoint mutable parts.
+//! The only unsafe code of the crate is in this file: the job's lifetime, and disjoint mutable parts.
+
+#![allow(unsafe_code)]
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -258,6 +260,12 @@ impl<'a, T: Send> Parts for Rows<'a, T> {
         // for 'a because the slice is borrowed for it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), end - start) }
     }
+}
+
+/// Nothing, for work on rows that needs no parts.
+impl Parts for () {
+    type Part = ();
+    unsafe fn part(&self, _rows: Range<usize>) {}
 }
 
 macro_rules! parts_of_tuple {

@@ -115,7 +115,7 @@ impl<K: Kernel> Engine<K> {
     /// Starts episode 0 everywhere.
     fn start_all(&mut self) {
         self.stats = EpisodeStats::default();
-        self.for_each_block(1, NoParts, |kernel, at, cells, _, (), _| {
+        self.for_each_block(1, (), |kernel, at, cells, _, (), _| {
             cells.book[EPISODE] = Line::default();
             kernel.reset(at, cells, u32::MAX);
         });
@@ -123,7 +123,7 @@ impl<K: Kernel> Engine<K> {
 
     /// Starts the next episode in the environments that `chosen` says, given a block and its book.
     fn start_next(&mut self, chosen: impl Fn(usize, &[Line]) -> u32 + Sync) {
-        self.for_each_block(1, NoParts, |kernel, at, cells, _, (), _| {
+        self.for_each_block(1, (), |kernel, at, cells, _, (), _| {
             let lanes = chosen(at.block, cells.book);
             for (lane, episode) in cells.book[EPISODE].0.iter_mut().enumerate() {
                 *episode = episode.wrapping_add(lanes >> lane & 1);
@@ -266,17 +266,21 @@ impl<K: Kernel> Batch for Engine<K> {
         }
         let total = Mutex::new(EpisodeStats::default());
         let grain = self.grain(1);
-        let cells = (Rows::new(&mut self.rows, kernel.rows_per_block()), Rows::new(&mut self.book, BOOK_LINES));
-        self.pool.for_each(
-            n.div_ceil(BLOCK),
-            grain,
-            (cells, OutParts::new(out, dim)),
-            |range, ((rows, book), mut out)| {
-                let mut stats = EpisodeStats::default();
-                step_blocks(range.start, rows, book, &mut out, &mut stats);
-                total.lock().expect("no panic while this lock is held").merge(&stats);
-            },
+        let parts = (
+            (Rows::new(&mut self.rows, kernel.rows_per_block()), Rows::new(&mut self.book, BOOK_LINES)),
+            (Rows::new(out.obs, BLOCK * dim), Rows::new(out.final_obs, BLOCK * dim)),
+            (Rows::new(out.rewards, BLOCK), Rows::new(out.terminated, BLOCK), Rows::new(out.truncated, BLOCK)),
+            (Rows::new(out.final_returns, BLOCK), Rows::new(out.final_lengths, BLOCK)),
         );
+        self.pool.for_each(n.div_ceil(BLOCK), grain, parts, |range, (cells, rows, columns, finals)| {
+            let (obs, final_obs) = rows;
+            let (rewards, terminated, truncated) = columns;
+            let (final_returns, final_lengths) = finals;
+            let mut out = StepOut { obs, rewards, terminated, truncated, final_obs, final_returns, final_lengths };
+            let mut stats = EpisodeStats::default();
+            step_blocks(range.start, cells.0, cells.1, &mut out, &mut stats);
+            total.lock().expect("no panic while this lock is held").merge(&stats);
+        });
         self.stats.merge(&total.into_inner().expect("no panic while this lock is held"));
         Ok(())
     }
@@ -427,47 +431,6 @@ fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
     })?;
     cells.resize(len, T::zeroed());
     Ok(cells)
-}
-
-/// For work on blocks that needs nothing beside the batch's own storage.
-struct NoParts;
-
-impl Parts for NoParts {
-    type Part = ();
-    unsafe fn part(&self, _rows: Range<usize>) {}
-}
-
-/// The arrays of a step, cut by blocks.
-struct OutParts<'a> {
-    floats: (Rows<'a, f32>, Rows<'a, f32>, Rows<'a, f32>, Rows<'a, f32>),
-    flags: (Rows<'a, bool>, Rows<'a, bool>),
-    lengths: Rows<'a, u32>,
-}
-
-impl<'a> OutParts<'a> {
-    fn new(out: StepOut<'a>, dim: usize) -> Self {
-        Self {
-            floats: (
-                Rows::new(out.obs, BLOCK * dim),
-                Rows::new(out.final_obs, BLOCK * dim),
-                Rows::new(out.rewards, BLOCK),
-                Rows::new(out.final_returns, BLOCK),
-            ),
-            flags: (Rows::new(out.terminated, BLOCK), Rows::new(out.truncated, BLOCK)),
-            lengths: Rows::new(out.final_lengths, BLOCK),
-        }
-    }
-}
-
-impl<'a> Parts for OutParts<'a> {
-    type Part = StepOut<'a>;
-
-    unsafe fn part(&self, rows: Range<usize>) -> StepOut<'a> {
-        // SAFETY: passed on to the caller, for each array.
-        let ((obs, final_obs, rewards, final_returns), (terminated, truncated), final_lengths) =
-            unsafe { (self.floats.part(rows.clone()), self.flags.part(rows.clone()), self.lengths.part(rows)) };
-        StepOut { obs, rewards, terminated, truncated, final_obs, final_returns, final_lengths }
-    }
 }
 
 impl StepOut<'_> {

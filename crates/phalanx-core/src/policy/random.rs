@@ -18,6 +18,10 @@ pub struct Random {
 /// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
 const WORDS: usize = 16;
 
+/// Components of a box that come from the sequence; one step of these always fits the words at hand.
+/// Further components have draws of their own.
+const SEQUENCED: usize = 12;
+
 /// A stretch of the sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct WordCache<R: Real> {
@@ -51,7 +55,7 @@ impl Random {
             ActionSpace::Discrete { n } if n.is_power_of_two() && *n <= 1 << 16 => {
                 u64::from(n.ilog2().max(1).next_power_of_two())
             }
-            space => 32 * space.components() as u64,
+            space => 32 * space.components().min(SEQUENCED) as u64,
         }
     }
 }
@@ -101,8 +105,81 @@ impl LanePolicy for Random {
     #[inline(always)]
     fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R {
         let ActionSpace::Box { low, high } = &self.space else { unreachable!("a component of a box") };
-        let word = cache.word(moment.tick * low.len() as u64 + k as u64);
+        let word = if k < SEQUENCED {
+            cache.word(moment.tick * (cache.bits / 32) + k as u64)
+        } else {
+            moment.stream.policy_extra(moment.tick, (k - SEQUENCED) as u32)
+        };
         let (low, high) = (broadcast::<R>(low[k]), broadcast::<R>(high[k]));
         rng::unit_of_word::<R>(word).mul_add(high - low, low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::policy::Decision;
+
+    /// The actions of steps `first..first + steps`, replenished at most `at_once` steps ahead.
+    fn actions(space: &ActionSpace, first: u64, steps: u64, at_once: usize) -> Vec<Vec<f64>> {
+        let policy = Random::new(space.clone());
+        let stream = Stream::<f64>::of_seed(3, 5);
+        let mut cache = policy.scratch();
+        let mut ready = first;
+        (first..first + steps)
+            .map(|tick| {
+                if tick == ready {
+                    let served = policy.replenish(&stream, tick, at_once, &mut cache);
+                    assert!((1..=at_once).contains(&served), "{space}: {served}");
+                    ready += served as u64;
+                }
+                let moment = Moment { stream: &stream, tick, step: 0 };
+                let mut decision = Decision::new(&policy, moment, &[], &mut (), &mut cache);
+                match space {
+                    ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
+                    ActionSpace::Box { low, .. } => (0..low.len()).map(|k| decision.component(k)).collect(),
+                }
+            })
+            .collect()
+    }
+
+    fn unit_box(components: usize) -> ActionSpace {
+        ActionSpace::Box { low: vec![0.0; components], high: vec![1.0; components] }
+    }
+
+    /// What a step draws depends on its number alone, not on where a stretch began or how long it was.
+    #[test]
+    fn stretches_do_not_matter() {
+        let discrete = [1, 2, 3, 4, 7, 16, 17, 1 << 16, 1 << 17].map(|n| ActionSpace::Discrete { n });
+        let boxes = [1, 2, 3, 5, 11, 12, 13, 16, 20, 40].map(unit_box);
+        for space in discrete.into_iter().chain(boxes) {
+            for first in [0, (1 << 32) - 300] {
+                let whole = actions(&space, first, 600, 600);
+                for (skip, at_once) in [(0, 1), (0, 7), (1, 600), (5, 3), (33, 129), (127, 600)] {
+                    let part = actions(&space, first + skip, 600 - skip, at_once);
+                    assert_eq!(part, whole[skip as usize..], "{space} from {first} + {skip}, {at_once} at once");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn actions_are_uniform_and_components_are_independent() {
+        for n in [2, 3, 4, 7] {
+            let mut counts = vec![0.0; n as usize];
+            actions(&ActionSpace::Discrete { n }, 0, 40_000, 100).iter().for_each(|a| counts[a[0] as usize] += 1.0);
+            let expected = 40_000.0 / f64::from(n);
+            // Five standard deviations of a binomial count.
+            let off = counts.iter().map(|c: &f64| (c - expected).abs()).fold(0.0, f64::max);
+            assert!(off < 5.0 * expected.sqrt(), "{n}: {counts:?}");
+        }
+        let rows = actions(&unit_box(20), 0, 1_000, 100);
+        let distinct: HashSet<_> = rows.iter().flatten().map(|value| value.to_bits()).collect();
+        // 20 000 of 2^24 values: about twelve repeats by chance.
+        assert!(distinct.len() > 19_950, "{}", distinct.len());
+        let mean = rows.iter().flatten().sum::<f64>() / 20_000.0;
+        assert!((mean - 0.5).abs() < 5.0 * (1.0_f64 / 12.0 / 20_000.0).sqrt(), "{mean}");
     }
 }

@@ -35,6 +35,12 @@ impl<R: Real> Stream<R> {
         self.draws(Purpose::Policy, R::Uint::splat((place >> 32) as u32), R::Uint::splat(place as u32))
     }
 
+    /// The `index`-th of the words that a policy draws at a place beside the sequence.
+    #[inline(always)]
+    pub fn policy_extra(&self, place: u64, index: u32) -> R::Uint {
+        self.policy_draws(place).block(1 + index / 4, 0)[index as usize % 4]
+    }
+
     /// A word that replaces a policy's rejected one; `attempt` counts from 1.
     #[inline(always)]
     pub fn policy_redraw(&self, place: u64, attempt: u32) -> R::Uint {
