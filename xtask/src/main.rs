@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(6);
+    let mut run = Run::new(7);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -50,6 +50,8 @@ fn every_test() -> ExitCode {
         workspace.cargo("clippy --workspace --all-targets --release -- -D warnings")
     });
     run.step("Rust tests", || workspace.cargo("test --workspace --release"));
+    // Once more with debug assertions and overflow checks, which the unsafe code and the counters rely on.
+    run.step("engine with assertions", || workspace.cargo("test --package phalanx-core"));
     gymnasium_steps(&workspace, &mut run);
     run.finish()
 }

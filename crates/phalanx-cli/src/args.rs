@@ -47,7 +47,7 @@ pub(crate) struct RolloutArgs {
     /// Environment, by name or alias (see `phalanx envs`)
     #[arg(long, value_name = "E")]
     pub(crate) env: String,
-    /// Number of environments
+    /// Number of environments; counts may be written 10_000, 10k, 1M or 1G
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count)]
     pub(crate) num_envs: usize,
     /// Steps in each environment
@@ -72,7 +72,7 @@ pub(crate) struct RolloutArgs {
     #[arg(long, value_name = "L", default_value = "auto")]
     pub(crate) lanes: Lanes,
     /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
     pub(crate) seed: u64,
     /// Go on from a state that --save-state wrote (same environment, size, policy and parameters)
     #[arg(long, value_name = "FILE")]
@@ -99,7 +99,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE|random:T", default_value = "random:1000")]
     pub(crate) actions: String,
     /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
     pub(crate) seed: u64,
     /// Output format
     #[arg(long, value_name = "F", default_value = "csv")]
@@ -202,7 +202,7 @@ fn policies_help() -> String {
 }
 
 /// A whole number of at least 1; `_` between digits and a suffix k, M or G are understood.
-fn count(text: &str) -> Result<usize, String> {
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     let (digits, factor) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1_000),
         Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
@@ -213,6 +213,10 @@ fn count(text: &str) -> Result<usize, String> {
     number
         .filter(|number| *number > 0)
         .ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

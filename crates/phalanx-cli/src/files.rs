@@ -16,26 +16,56 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     result.map(|()| bytes).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Checks that a file could be written here, before the work that fills it.
-pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
-    let folder = folder_of(path);
-    if path.is_dir() || !folder.is_dir() {
-        let why = if path.is_dir() { "it is a folder" } else { "its folder does not exist" };
-        return Err(Failure::input(format!("cannot write {}: {why}", path.display())));
+/// The contents of a regular file: a device could go on for ever.
+pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>, Failure> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(Failure::input(format!("cannot read {}: it is not a file", path.display())))
+        }
+        _ => read(path),
     }
-    Ok(())
+}
+
+/// The file that a path stands for, after checking that it could be written, before the work that fills it.
+pub(crate) fn check_target(path: &Path) -> Result<PathBuf, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::input(format!("cannot write {}: {why}", path.display()));
+    // A link stands for the file it leads to; renaming over the link itself would leave that file behind.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if target.exists() && !target.is_file() {
+        return Err(refuse(&"it exists and is not a file"));
+    }
+    if !folder_of(&target).is_dir() {
+        return Err(refuse(&"its folder does not exist"));
+    }
+    temporary(&target).map_err(|error| refuse(&error.kind()))?;
+    Ok(target)
 }
 
 /// Writes a file so that it is there complete or not at all.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
+        let mut file = temporary(path)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         Ok(())
     };
     write().map_err(|error| Failure::Write { what: path.display().to_string(), error })
+}
+
+/// A file beside `path` that is gone when dropped; its name tells what it was for.
+fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!(".{name}.tmp-");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As any other file the user makes: limited by the umask only.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder_of(path))
 }
 
 fn folder_of(path: &Path) -> PathBuf {

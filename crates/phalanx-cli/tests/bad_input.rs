@@ -82,7 +82,7 @@ fn counts_and_values() {
     refused_with(&with(&["--param", "gravity=nan"]), &["gravity", "from 0 to 1000"]);
     refused_with(&with(&["--param", "length=0"]), &["length", "from 0.001 to 1000"]);
     refused_with(&with(&["--param", "length=0.6..0.4"]), &["lower end comes first"]);
-    refused_with(&with(&["--param", "low=1"]), &["low (1) is not above high (0.05)"]);
+    refused_with(&with(&["--param", "low=1"]), &["low (1) is above high (0.05)"]);
     refused_with(&with(&["--param", "max_steps=0"]), &["max_steps of CartPole-v1"]);
     refused_with(&with(&["--param", "kinematics_integrator=rk4"]), &["one of euler, semi_implicit"]);
     refused_with(&with(&["--policy", "pid"]), &["control_low"]);
@@ -94,7 +94,12 @@ fn counts_and_values() {
     refused_with(&with(&["--policy", "open_loop"]), &["schedule"]);
     refused_with(&with(&["--policy", "open_loop", "--policy-arg", "schedule=0:2"]), &["whole number from 0 to 1"]);
     refused_with(&with(&["--policy", "constant", "--policy-arg", "action=0:1"]), &["2 elements, but 1"]);
+    refused_with(&with(&["--param", "length=1", "--param", "length=2"]), &["length", "given twice"]);
+    refused_with(&with(&["--param", "length=0.4.."]), &["'0.4..'"]);
+    refused_with(&with(&["--policy", "bangbang", "--policy-arg", "setpoint=1e39"]), &["setpoint"]);
     refused_with(&with(&["--save-state", "no/such/folder/file"]), &["folder does not exist"]);
+    refused_with(&with(&["--save-state", "/dev/null"]), &["not a file"]);
+    refused_with(&with(&["--load-state", "/dev/zero"]), &["not a file"]);
     refused_with(
         &["trace", "--env", "CartPole-v1", "--state", "1,2,3"],
         &["x, x_dot, theta, theta_dot", "3 elements, but 4"],
@@ -145,7 +150,7 @@ fn saved_states() {
     load_sized("51", &saved, "CartPole-v1", &[], &["num_envs 50", "num_envs 51"]);
     load(&saved, "CartPole-v1", &["--policy=bangbang"], &["policy Random", "policy BangBang"]);
     load(&saved, "CartPole-v1", &["--seed=1"], &["seed 0", "seed 1"]);
-    load(&saved, "CartPole-v1", &["--param=gravity=9"], &["other parameters"]);
+    load(&saved, "CartPole-v1", &["--param=gravity=9"], &["parameters ''", "gravity=9"]);
     load(&path("none"), "CartPole-v1", &[], &["cannot read"]);
     let damaged = path("damaged");
     for (content, reason) in [

@@ -26,6 +26,10 @@ pub trait LaneStruct<R: Real>: Copy + std::fmt::Debug + Send + Sync {
     fn load(lines: &[Line], lane: usize) -> Self
     where
         R: Lanes;
+    /// Reads field `i` from `line(i)`.
+    fn load_from<'a>(line: impl Fn(usize) -> &'a Line, lane: usize) -> Self
+    where
+        R: Lanes;
     /// Writes the fields to one line each.
     fn store(&self, lines: &mut [Line], lane: usize)
     where
@@ -43,6 +47,12 @@ impl<R: Real> LaneStruct<R> for () {
     }
     #[inline(always)]
     fn load(_lines: &[Line], _lane: usize) -> Self
+    where
+        R: Lanes,
+    {
+    }
+    #[inline(always)]
+    fn load_from<'a>(_line: impl Fn(usize) -> &'a Line, _lane: usize) -> Self
     where
         R: Lanes,
     {
@@ -107,6 +117,15 @@ macro_rules! lane_struct {
             {
                 let [$($field),*] = lines else { panic!("a line per field") };
                 Self { $($field: $crate::lanes::Stored::load($field, lane),)* }
+            }
+            #[inline(always)]
+            fn load_from<'a>(line: impl Fn(usize) -> &'a $crate::lanes::Line, lane: usize) -> Self
+            where
+                R: $crate::lanes::Lanes,
+            {
+                let mut field = 0..;
+                let mut next = || line(field.next().expect("endless"));
+                Self { $($field: $crate::lanes::Stored::load(next(), lane),)* }
             }
             #[inline(always)]
             fn store(&self, lines: &mut [$crate::lanes::Line], lane: usize)

@@ -28,6 +28,14 @@ pub enum Error {
         /// What is allowed.
         allowed: String,
     },
+    /// Parameters that do not go together.
+    #[error("the parameters of {env} do not go together: {why}")]
+    Inconsistent {
+        /// The environment.
+        env: String,
+        /// Which, and why.
+        why: String,
+    },
     /// A slice has the wrong length.
     #[error("{what} has {actual} elements, but {expected} are needed")]
     Length {
@@ -63,7 +71,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Looks `name` up and says which names are near if there is none.
+    /// A name that is not among the known ones.
     pub fn unknown<S: ToString>(
         kind: &'static str,
         name: &str,

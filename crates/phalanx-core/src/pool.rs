@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,6 +20,11 @@ use std::thread::JoinHandle;
 
 /// How often an idle worker looks for work before it sleeps: some tens of microseconds.
 const SPINS: u32 = 4_000;
+
+thread_local! {
+    /// Whether this thread is working on a job.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Threads that stay alive between calls.
 pub struct Pool {
@@ -65,7 +70,20 @@ unsafe impl Send for Shared {}
 
 impl Pool {
     /// A pool in which `threads` threads work, the calling one included.
+    ///
+    /// # Panics
+    ///
+    /// If the system cannot start the threads; [`Pool::try_new`] answers an error instead.
     pub fn new(threads: usize) -> Self {
+        Self::try_new(threads).expect("the system can start the threads")
+    }
+
+    /// A pool in which `threads` threads work, the calling one included.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start the threads; those already started end.
+    pub fn try_new(threads: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             gate: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -76,16 +94,13 @@ impl Pool {
             bed: Mutex::new(()),
             wake: Condvar::new(),
         });
-        let workers = (1..threads.max(1))
-            .map(|i| {
-                let shared = Arc::clone(&shared);
-                std::thread::Builder::new()
-                    .name(format!("phalanx-{i}"))
-                    .spawn(move || shared.work())
-                    .expect("the system can start another thread")
-            })
-            .collect();
-        Self { shared, workers, turn: Mutex::new(()) }
+        let mut pool = Self { shared, workers: Vec::new(), turn: Mutex::new(()) };
+        for i in 1..threads.max(1) {
+            let shared = Arc::clone(&pool.shared);
+            let worker = std::thread::Builder::new().name(format!("phalanx-{i}"));
+            pool.workers.push(worker.spawn(move || shared.work())?);
+        }
+        Ok(pool)
     }
 
     /// Threads that work on a job.
@@ -98,13 +113,14 @@ impl Pool {
     /// `parts` holds what the rows consist of; each call gets the parts of its own range.
     pub fn for_each<P: Parts>(&self, rows: usize, grain: usize, parts: P, work: impl Fn(Range<usize>, P::Part) + Sync) {
         assert!(grain > 0, "a range needs at least one row");
-        if grain >= rows || self.workers.is_empty() {
+        // Work that asks for more threads gets none: the pool is busy with that very work.
+        if grain >= rows || self.workers.is_empty() || BUSY.get() {
             // SAFETY: one part with all rows cannot overlap another.
             let part = unsafe { parts.part(0..rows) };
             return work(0..rows, part);
         }
         let run = |task: usize| {
-            let range = task * grain..rows.min((task + 1) * grain);
+            let range = task * grain..rows.min((task + 1).saturating_mul(grain));
             // SAFETY: every task number is handed out once, and tasks have disjoint ranges of rows.
             let part = unsafe { parts.part(range.clone()) };
             work(range, part);
@@ -124,15 +140,16 @@ impl Pool {
         // `turn` keeps other callers out.
         unsafe { *shared.job.get() = Some(Job { run, tasks }) };
         shared.next_task.store(0, Ordering::Relaxed);
+        let closing = Closing(shared);
         let epoch = shared.gate.load(Ordering::Relaxed) >> 32;
         shared.gate.store((epoch.wrapping_add(1) << 32) | OPEN, Ordering::SeqCst);
         if shared.sleepers.load(Ordering::SeqCst) > 0 {
             drop(shared.bed.lock());
             shared.wake.notify_all();
         }
-        let closing = Closing(shared);
         shared.run_tasks(Job { run, tasks });
         drop(closing);
+        // Taken in any case: a panic of this job must not be found by the next.
         let panic = shared.panic.lock().expect("no panic while this lock is held").take();
         if let Some(payload) = panic {
             resume_unwind(payload);
@@ -168,15 +185,23 @@ impl Drop for Closing<'_> {
 }
 
 impl Shared {
+    /// Runs tasks until there are none left; a panic is kept for the caller and ends this thread's share.
     fn run_tasks(&self, job: Job) {
-        loop {
-            let task = self.next_task.fetch_add(1, Ordering::Relaxed);
-            if task >= job.tasks {
-                return;
+        BUSY.set(true);
+        let share = || {
+            loop {
+                let task = self.next_task.fetch_add(1, Ordering::Relaxed);
+                if task >= job.tasks {
+                    return;
+                }
+                // SAFETY: whoever calls this is inside the gate, so the job's closure is alive.
+                unsafe { (*job.run)(task) };
             }
-            // SAFETY: the caller is inside the gate, so the job's closure is alive.
-            unsafe { (*job.run)(task) };
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(share)) {
+            *self.panic.lock().expect("no panic while this lock is held") = Some(payload);
         }
+        BUSY.set(false);
     }
 
     /// A worker's life: wait for a job, enter it if it is still open, work, leave.
@@ -192,9 +217,7 @@ impl Shared {
             }
             // SAFETY: we are inside, so the job is complete and does not change until we leave.
             let job = unsafe { (*self.job.get()).expect("an open gate has a job") };
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tasks(job))) {
-                *self.panic.lock().expect("no panic while this lock is held") = Some(payload);
-            }
+            self.run_tasks(job);
             self.gate.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -254,8 +277,9 @@ impl<'a, T: Send> Parts for Rows<'a, T> {
     type Part = &'a mut [T];
 
     unsafe fn part(&self, rows: Range<usize>) -> &'a mut [T] {
-        let (start, end) = ((rows.start * self.width).min(self.len), (rows.end * self.width).min(self.len));
-        debug_assert!(start <= end);
+        let edge = |row: usize| row.saturating_mul(self.width).min(self.len);
+        let (start, end) = (edge(rows.start), edge(rows.end));
+        assert!(start <= end, "a range of rows must not be reversed: {rows:?}");
         // SAFETY: within the slice by the line above, exclusive by this function's contract, and alive
         // for 'a because the slice is borrowed for it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), end - start) }
@@ -353,9 +377,38 @@ mod tests {
             }));
             assert!(caught.is_err());
         }
+        // Both threads panic: neither payload may reach the next job.
+        let barrier = std::sync::Barrier::new(2);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            pool.for_each(2, 1, Rows::new(&mut [0; 2], 1), |range, _| {
+                barrier.wait();
+                panic!("row {}", range.start);
+            });
+        }));
+        assert!(caught.is_err());
         let mut cells = [0; 8];
         pool.for_each(8, 1, Rows::new(&mut cells, 1), |_, part| part[0] = 1);
         assert_eq!(cells, [1; 8]);
+    }
+
+    #[test]
+    fn work_inside_work_runs_on_its_own_thread() {
+        let pool = Pool::new(2);
+        let mut cells = [0_usize; 6];
+        pool.for_each(6, 1, Rows::new(&mut cells, 1), |_, part| {
+            let mut inner = [1; 10];
+            pool.for_each(10, 1, Rows::new(&mut inner, 1), |_, part| part.iter_mut().for_each(|cell| *cell += 1));
+            part[0] = inner.iter().sum();
+        });
+        assert_eq!(cells, [20; 6]);
+    }
+
+    #[test]
+    fn absurd_ranges_stay_within_the_slice() {
+        let mut cells = [0_u8; 8];
+        Pool::new(2).for_each(1 << 63, 1 << 61, Rows::new(&mut cells, 4), |range, part| {
+            assert_eq!(part.len(), if range.start == 0 { 8 } else { 0 });
+        });
     }
 
     #[test]

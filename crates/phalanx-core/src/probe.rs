@@ -80,9 +80,7 @@ struct LaneProbe<E: LaneEnv, R: Real> {
 impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> LaneProbe<E, R> {
     fn new(configured: Configured<E>, seed: u64) -> Self {
         let exact = configured.first_params();
-        let Configured { env, max_steps, .. } = configured;
-        let mut spec = env.spec();
-        spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+        let Configured { env, spec, .. } = configured;
         let params = E::Params::<R>::from_values(|field, _| exact.value(field, 0));
         let stream = Stream::of_seed(seed, 0);
         let state = env.reset(&params, &mut stream.draws(Purpose::Reset, 0, 0));

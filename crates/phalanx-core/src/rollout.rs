@@ -39,7 +39,10 @@ impl Rollout {
     /// A roll-out of `policy` that has not begun.
     pub fn new(policy: Policy, batch: &dyn Batch) -> Self {
         let blocks = batch.num_envs().div_ceil(BLOCK);
-        let lines = vec![Line::default(); blocks * (1 + policy.memory_words())];
+        // The checksum starts at 0, a policy's memory at NaN, which says that it was never written.
+        let mut one_block = vec![Line([f32::NAN.to_bits(); BLOCK]); 1 + policy.memory_words()];
+        one_block[0] = Line::default();
+        let lines = one_block.repeat(blocks);
         Self { policy, num_envs: batch.num_envs(), lines, tick: 0, stats: EpisodeStats::default(), scratch: Vec::new() }
     }
 

@@ -145,6 +145,8 @@ pub struct EnvSpec {
     pub max_steps: u32,
     /// Time between two steps that controllers assume, in the environment's unit.
     pub dt: Option<f64>,
+    /// The parameter that sets this time; the spec of a batch or a probe has its value in `dt`.
+    pub dt_param: Option<&'static str>,
     /// Mean return from which the task counts as solved.
     pub reward_threshold: Option<f64>,
 }

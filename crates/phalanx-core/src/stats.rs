@@ -20,7 +20,8 @@ pub struct EpisodeStats {
 
 #[inline(always)]
 fn fixed_point(episode_return: f32) -> i64 {
-    (f64::from(episode_return) * FIXED_POINT) as i64
+    // The cast limits what does not fit and makes NaN 0.
+    (f64::from(episode_return) * FIXED_POINT).round_ties_even() as i64
 }
 
 /// A mean and the spread of single values around it.
@@ -41,7 +42,7 @@ impl EpisodeStats {
         self.length_sum += u64::from(length);
         self.length_squares += u128::from(u64::from(length) * u64::from(length));
         self.return_sum += i128::from(fixed);
-        self.return_squares += (i128::from(fixed) * i128::from(fixed)) as u128;
+        self.return_squares = self.return_squares.saturating_add((i128::from(fixed) * i128::from(fixed)) as u128);
     }
 
     /// Adds the episodes of another set.
@@ -50,7 +51,7 @@ impl EpisodeStats {
         self.length_sum += other.length_sum;
         self.length_squares += other.length_squares;
         self.return_sum += other.return_sum;
-        self.return_squares += other.return_squares;
+        self.return_squares = self.return_squares.saturating_add(other.return_squares);
     }
 
     /// Number of finished episodes.

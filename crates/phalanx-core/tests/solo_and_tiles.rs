@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, Reset, StepBuffers, build, build_solo};
-use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
-use phalanx_core::lanes::Real;
+use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
 use phalanx_core::rng::Draws;
@@ -41,6 +41,7 @@ fn spec() -> EnvSpec {
         options: vec![],
         max_steps: 20,
         dt: None,
+        dt_param: None,
         reward_threshold: None,
     }
 }
@@ -234,7 +235,7 @@ fn solo_environments_keep_every_promise_of_a_batch() {
         assert_eq!(found.obs, obs);
         assert!(lanes.restore(&snapshot).is_err(), "the two kinds store different things");
         solo.set_state(20, &[0.25, 2.0]).unwrap();
-        assert_eq!(solo.state(20), [0.25, 2.0]);
+        assert_eq!(solo.state(20).unwrap(), [0.25, 2.0]);
         assert!(solo.set_param("kick", &[0.5]).unwrap_err().to_string().contains("there are none"));
     }
 }
@@ -249,4 +250,60 @@ fn a_rollout_of_another_size_or_action_space_is_refused() {
     let policy = Policy::parse("random", &[], &discrete).unwrap();
     let error = batch.advance(&mut Rollout::new(policy, batch.as_ref()), 1).unwrap_err().to_string();
     assert!(error.contains("Discrete(2)"), "{error}");
+}
+
+/// An environment without state: two arms, one of which pays.
+#[derive(Clone, Debug)]
+struct Bandit;
+
+impl LaneEnv for Bandit {
+    type State<R: Real> = ();
+    type Params<R: Real> = ();
+    type Action<R: Real> = Discrete<R>;
+    type Obs<R: Real> = [R; 1];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            observation: ObservationSpace::symmetric(&["nothing"], &[1.0]),
+            action: ActionSpace::Discrete { n: 2 },
+            state_names: &[],
+            params: vec![],
+            max_steps: 3,
+            ..spec()
+        }
+    }
+
+    fn reset<R: Real>(&self, (): &(), _: &mut Draws<R>) {}
+
+    fn step<R: Real>(&self, (): &(), (): &(), arm: Discrete<R>, draws: &mut Draws<R>) -> Step<(), R> {
+        let paid = draws.bernoulli(R::splat(0.75)) & arm.is(1);
+        Step { state: (), reward: R::select(paid, R::splat(1.0), R::splat(0.0)), terminated: Mask::splat(false) }
+    }
+
+    fn observe<R: Real>(&self, (): &(), (): &()) -> [R; 1] {
+        [R::splat(0.0)]
+    }
+}
+
+#[test]
+fn an_environment_needs_no_state() {
+    for num_envs in [1, 40] {
+        let mut batch = build(Bandit, &config(num_envs, 1, Autoreset::NextStep)).unwrap();
+        let mut buffers = StepBuffers::new(num_envs, 1);
+        let arms = vec![1; num_envs];
+        for _ in 0..400 {
+            batch.step_into(Actions::Discrete(&arms), buffers.out()).unwrap();
+        }
+        let snapshot = batch.snapshot();
+        batch.restore(&snapshot).unwrap();
+        assert_eq!(batch.stats().episodes(), 100 * num_envs as u64);
+        let mean = batch.stats().returns().unwrap().mean / 3.0;
+        let error = (0.75_f64 * 0.25 / (300.0 * num_envs as f64)).sqrt();
+        assert!((mean - 0.75).abs() < 5.0 * error, "{mean}");
+        assert_eq!(batch.state(0).unwrap(), [0.0; 0]);
+        let random = Policy::parse("random", &[], batch.spec()).unwrap();
+        let mut rollout = Rollout::new(random, batch.as_ref());
+        rollout.run(batch.as_mut(), 300, 50, |_| true).unwrap();
+        assert!(rollout.stats().episodes() >= 99 * num_envs as u64);
+    }
 }

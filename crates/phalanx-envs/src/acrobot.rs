@@ -131,6 +131,7 @@ impl LaneEnv for Acrobot {
             }],
             max_steps: 500,
             dt: Some(0.2),
+            dt_param: Some("dt"),
             reward_threshold: Some(-100.0),
         }
     }

@@ -60,6 +60,7 @@ impl LaneEnv for MountainCar {
             options: vec![],
             max_steps: 200,
             dt: None,
+            dt_param: None,
             reward_threshold: Some(-110.0),
         }
     }

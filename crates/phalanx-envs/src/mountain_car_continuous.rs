@@ -56,6 +56,7 @@ impl LaneEnv for MountainCarContinuous {
             options: vec![],
             max_steps: 999,
             dt: None,
+            dt_param: None,
             reward_threshold: Some(90.0),
         }
     }

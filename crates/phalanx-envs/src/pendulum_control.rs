@@ -66,6 +66,7 @@ impl LaneEnv for PendulumControl {
             options: vec![],
             max_steps: 200,
             dt: Some(0.05),
+            dt_param: Some("dt"),
             reward_threshold: None,
         }
     }

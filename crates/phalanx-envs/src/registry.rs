@@ -86,5 +86,5 @@ pub(crate) fn check_order(low_name: &str, low: f64, high_name: &str, high: f64) 
     if low <= high {
         return Ok(());
     }
-    Err(format!("such that {low_name} ({low}) is not above {high_name} ({high})"))
+    Err(format!("{low_name} ({low}) is above {high_name} ({high})"))
 }

@@ -117,7 +117,6 @@ fn disabled_refuses_to_step_on_and_changes_nothing() {
     let mut batch = short("MountainCar-v0", 20, Autoreset::Disabled);
     let mut buffers = StepBuffers::new(20, 2);
     let actions = [1; 20];
-    // Environment 13 is one step behind the others: it ends last, the others first.
     for _ in 0..9 {
         batch.step_into(Actions::Discrete(&actions), buffers.out()).unwrap();
     }
@@ -186,7 +185,7 @@ fn wrong_arrays_are_refused_before_anything_changes() {
         "CartPole-v1 takes discrete actions, but continuous ones were given",
         "the observation array has 8 elements, but 12 are needed",
         "the observation array has 9 elements, but 12 are needed",
-        "component 0 of the action of environment 1 is NaN, but must be a number",
+        "component 0 of the action of environment 1 is NaN, but must be a finite number",
         "Pendulum-v1 takes continuous actions, but discrete ones were given",
         "the reset mask has 2 elements, but 3 are needed",
         "the list of seeds has 2 elements, but 3 are needed",
@@ -214,17 +213,40 @@ fn parameters_per_environment() {
             (*gravity, 1.5, 1.0)
         );
     }
-    let mut buffers = StepBuffers::new(num_envs, 3);
-    for (env, gravity) in gravities.iter().enumerate() {
+    for env in 0..num_envs {
         many.set_state(env, &[1.0, 0.5]).unwrap();
+    }
+    let mut buffers = StepBuffers::new(num_envs, 3);
+    many.step_into(Actions::Continuous(&[0.7; 20]), buffers.out()).unwrap();
+    for (gravity, found) in gravities.iter().zip(buffers.obs.chunks(3)) {
         let settings = vec![("g".to_owned(), gravity.to_string()), ("m".to_owned(), "1.5".to_owned())];
         let mut one = batch("Pendulum-v1", &BatchConfig { settings, ..config(1, 3, Autoreset::SameStep) });
         one.set_state(0, &[1.0, 0.5]).unwrap();
         let mut single = StepBuffers::new(1, 3);
         one.step_into(Actions::Continuous(&[0.7]), single.out()).unwrap();
-        if env == num_envs - 1 {
-            many.step_into(Actions::Continuous(&[0.7; 20]), buffers.out()).unwrap();
-            assert_eq!(buffers.obs[env * 3..], single.obs[..]);
-        }
+        assert_eq!(single.obs, found, "gravity {gravity}");
     }
+}
+
+#[test]
+fn a_snapshot_of_another_autoreset_mode_is_refused() {
+    let snapshot = short("Pendulum-v1", 5, Autoreset::NextStep).snapshot();
+    let error = short("Pendulum-v1", 5, Autoreset::SameStep).restore(&snapshot).unwrap_err().to_string();
+    assert_eq!(error, "snapshot has autoreset NextStep, but autoreset SameStep is in use here");
+}
+
+#[test]
+fn a_policy_for_another_environment_is_refused() {
+    let acrobot = batch("Acrobot-v1", &config(2, 0, Autoreset::SameStep));
+    let mut mountain_car = batch("MountainCar-v0", &config(2, 0, Autoreset::SameStep));
+    let mut rollout = common::rollout(acrobot.as_ref(), "bangbang", &[("obs_field", "theta2_dot")]);
+    let error = mountain_car.advance(&mut rollout, 1).unwrap_err().to_string();
+    assert!(error.starts_with("what the policy observes is cos_theta1"), "{error}");
+}
+
+#[test]
+fn controllers_know_the_time_step_in_force() {
+    let settings = vec![("dt".to_owned(), "0.01".to_owned())];
+    let batch = batch("Pendulum-v1", &BatchConfig { settings, ..config(1, 0, Autoreset::SameStep) });
+    assert_eq!(batch.spec().dt, Some(0.01));
 }

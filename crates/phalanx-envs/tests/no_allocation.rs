@@ -87,7 +87,7 @@ fn steady_state_allocates_nothing() {
                         batch.advance(rollout, steps).unwrap();
                     }
                 };
-                // Past the step limit, so that episodes end in the counted part as well.
+                // Small batches go past the step limit, so that episodes end in the counted part as well.
                 round(3);
                 let steps = if num_envs > 1_000 { 60 } else { 1_100 };
                 assert_eq!(

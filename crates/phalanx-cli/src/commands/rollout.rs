@@ -56,26 +56,26 @@ impl From<Option<MeanStd>> for Spread {
     }
 }
 
+/// Weeks at full speed; more is a mistake.
+const MAX_TOTAL_STEPS: u64 = 1_000_000_000_000_000;
+
 /// The most threads that make sense to ask for.
 const MAX_THREADS: usize = 1024;
 
 pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
     let entry = registry::find(&args.env)?;
-    let policy_args: Vec<_> = args.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    let policy = Policy::parse(&args.policy, &policy_args, &entry.spec())?;
     let threads = args.threads.unwrap_or_else(machine::cores);
     if threads > MAX_THREADS {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
-    let Some(total_steps) = (args.steps as u64).checked_mul(args.num_envs as u64) else {
+    let total_steps = (args.steps as u64).saturating_mul(args.num_envs as u64);
+    if total_steps > MAX_TOTAL_STEPS {
         let (steps, envs) = (args.steps, args.num_envs);
         return Err(Failure::input(format!(
-            "--steps is {steps}, which in {envs} environments is more than can be counted"
+            "--steps is {steps}, but {envs} environments can make at most {MAX_TOTAL_STEPS} steps together"
         )));
-    };
-    if let Some(path) = &args.save_state {
-        files::check_target(path)?;
     }
+    let save_to = args.save_state.as_deref().map(files::check_target).transpose()?;
     let mut config = BatchConfig {
         num_envs: args.num_envs,
         seed: args.seed,
@@ -84,11 +84,12 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         settings: args.params.settings.clone(),
         ..BatchConfig::default()
     };
-    check_memory(entry, &config, &policy)?;
-    config.pool = Arc::new(Pool::new(threads));
+    check_memory(entry, &config, args)?;
+    let pool = Pool::try_new(threads);
+    config.pool = Arc::new(pool.map_err(|error| Failure::input(format!("cannot start {threads} threads: {error}")))?);
 
     let mut batch = entry.batch(&config)?;
-    let mut rollout = Rollout::new(policy, batch.as_ref());
+    let mut rollout = Rollout::new(parse_policy(args, batch.as_ref())?, batch.as_ref());
     if let Some(path) = &args.load_state {
         load_state(path, args, batch.as_mut(), &mut rollout)?;
     }
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     drop(progress);
     let wall = start.elapsed();
 
-    if let Some(path) = &args.save_state {
+    if let Some(path) = &save_to {
         save_state(path, args, batch.as_ref(), &rollout)?;
     }
     let stats = rollout.stats();
@@ -141,14 +142,18 @@ pub(crate) fn default_chunk(num_envs: usize) -> usize {
     }
 }
 
-/// Refuses what would not fit into memory, before anything is allocated.
-fn check_memory(entry: &Entry, config: &BatchConfig, policy: &Policy) -> Result<(), Failure> {
-    let Some(available) = machine::available_bytes() else {
-        return Ok(());
-    };
-    // A whole block shows what an environment takes; it also checks the parameters.
+fn parse_policy(args: &RolloutArgs, batch: &dyn Batch) -> Result<Policy, Failure> {
+    let arguments: Vec<_> = args.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    Ok(Policy::parse(&args.policy, &arguments, batch.spec())?)
+}
+
+/// Refuses what would not fit into memory, before anything large is allocated.
+fn check_memory(entry: &Entry, config: &BatchConfig, args: &RolloutArgs) -> Result<(), Failure> {
+    // A whole block shows what an environment takes; building it checks the parameters and the policy.
     let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
-    let per_env = sample.bytes_per_env() + Rollout::new(policy.clone(), sample.as_ref()).bytes_per_env();
+    let policy = parse_policy(args, sample.as_ref())?;
+    let Some(available) = machine::available_bytes() else { return Ok(()) };
+    let per_env = sample.bytes_per_env() + Rollout::new(policy, sample.as_ref()).bytes_per_env();
     let needed = per_env * config.num_envs as f64;
     if needed <= available as f64 {
         return Ok(());
@@ -166,6 +171,7 @@ fn check_memory(entry: &Entry, config: &BatchConfig, policy: &Policy) -> Result<
 #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
 struct StateHeader {
     seed: u64,
+    settings: String,
     batch_bytes: usize,
 }
 
@@ -173,20 +179,27 @@ const STATE_KIND: &str = "rollout state";
 
 fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
     let (batch, rollout) = (batch.snapshot(), rollout.snapshot());
-    let header = StateHeader { seed: args.seed, batch_bytes: batch.len() };
+    let header = StateHeader { seed: args.seed, settings: settings_text(args), batch_bytes: batch.len() };
     files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))
 }
 
 fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &mut Rollout) -> Result<(), Failure> {
-    let bytes = files::read(path)?;
+    let bytes = files::read_regular(path)?;
     let mut load = || -> phalanx_core::Result<()> {
         let (header, payload): (StateHeader, _) = snapshot::decode(STATE_KIND, &bytes)?;
+        snapshot::check_equal("seed", &header.seed, &args.seed)?;
         let (batch_bytes, rollout_bytes) = payload.split_at(header.batch_bytes.min(payload.len()));
         batch.restore(batch_bytes)?;
-        rollout.restore(rollout_bytes)?;
-        snapshot::check_equal("seed", &header.seed, &args.seed)
+        snapshot::check_equal("parameters", &header.settings, &settings_text(args))?;
+        rollout.restore(rollout_bytes)
     };
     load().map_err(|error| Failure::File { path: path.display().to_string(), error })
+}
+
+/// The parameters as the user gave them.
+fn settings_text(args: &RolloutArgs) -> String {
+    let settings: Vec<_> = args.params.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("'{}'", settings.join(" "))
 }
 
 fn table(report: &Report) -> String {

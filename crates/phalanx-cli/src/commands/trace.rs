@@ -256,10 +256,11 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
         let path = Path::new(text);
         let bytes = files::read(path)?;
         let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
-        return parse_action_rows(&content, text, spec).map(Source::Given);
+        // Some editors begin a file with an invisible byte order mark.
+        return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec).map(Source::Given);
     };
-    let count = count.parse().ok().filter(|count| *count > 0);
-    count.map(Source::Random).ok_or_else(|| {
+    let count = crate::args::count(count).map(|count| Source::Random(count as u64));
+    count.map_err(|_| {
         Failure::input(format!("--actions is '{text}', but must be a file or random:T with T of at least 1"))
     })
 }
@@ -282,7 +283,9 @@ fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Ve
             .zip(cells)
             .map(|(column, cell)| {
                 let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                value.ok_or_else(|| wrong(format!("column {column} is '{cell}', but must be a finite number")))
+                value.ok_or_else(|| {
+                    wrong(format!("column {column} is '{}', but must be a finite number", cell.escape_debug()))
+                })
             })
             .collect::<Result<Vec<_>, _>>()?;
         check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;

@@ -81,11 +81,11 @@ const MAX_STEPS: u32 = (1 << 31) - 1;
 /// A batch of environments in lanes.
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
-    let Configured { env, params, max_steps } = configure(env, &config.settings, config.num_envs, config.seed)?;
+    let Configured { env, params, spec } = configure(env, &config.settings, config.num_envs, config.seed)?;
     match config.lanes.lanes(config.num_envs) {
-        1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params), max_steps, config),
-        8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params), max_steps, config),
-        _ => Engine::boxed(LaneKernel::<E, f32x16>::new(env, params), max_steps, config),
+        1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params), spec, config),
+        8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params), spec, config),
+        _ => Engine::boxed(LaneKernel::<E, f32x16>::new(env, params), spec, config),
     }
 }
 
@@ -94,21 +94,27 @@ pub fn build_solo<E: SoloEnv>(mut env: E, config: &BatchConfig) -> Result<Box<dy
     check_num_envs(config.num_envs)?;
     let spec = env.spec();
     let mut max_steps = None;
+    check_once(&spec, &config.settings)?;
     for (name, value) in &config.settings {
         match setting(&spec, name, value)? {
             Setting::MaxSteps(steps) => max_steps = Some(steps),
             Setting::Choice => env.set_option(name, value),
-            Setting::Param => unreachable!("an environment of this kind has no parameters"),
+            // An environment of this kind has options only.
+            Setting::Param => {
+                return Err(Error::unknown("option", name, Some(spec.name), spec.options.iter().map(|o| o.name)));
+            }
         }
     }
-    Engine::boxed(SoloKernel { env }, max_steps, config)
+    let spec = EnvSpec { max_steps: max_steps.unwrap_or(spec.max_steps), ..env.spec() };
+    Engine::boxed(SoloKernel { env }, spec, config)
 }
 
 /// An environment with its settings applied.
 pub(crate) struct Configured<E> {
     pub(crate) env: E,
     pub(super) params: Params,
-    pub(crate) max_steps: Option<u32>,
+    /// Names, spaces and limits with the settings in force.
+    pub(crate) spec: EnvSpec,
 }
 
 /// Applies settings to an environment.
@@ -121,6 +127,7 @@ pub(crate) fn configure<E: LaneEnv>(
     let spec = env.spec();
     let mut params = Params::defaults::<f32, E::Params<f32>>(spec.name);
     let mut max_steps = None;
+    check_once(&spec, settings)?;
     for (name, value) in settings {
         match setting(&spec, name, value)? {
             Setting::MaxSteps(steps) => max_steps = Some(steps),
@@ -129,7 +136,15 @@ pub(crate) fn configure<E: LaneEnv>(
         }
     }
     check_params(&env, &params, num_envs)?;
-    Ok(Configured { env, params, max_steps })
+    let mut spec = spec;
+    spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+    if let Some(name) = spec.dt_param {
+        // Where it varies, controllers assume the first environment's.
+        spec.dt = Some(params.get(name, 0)?);
+    }
+    // The options' choices have changed since.
+    spec.options = env.spec().options;
+    Ok(Configured { env, params, spec })
 }
 
 impl<E: LaneEnv> Configured<E> {
@@ -143,6 +158,16 @@ enum Setting {
     MaxSteps(u32),
     Choice,
     Param,
+}
+
+/// Refuses a name that is set twice.
+fn check_once(spec: &EnvSpec, settings: &[(String, String)]) -> Result<()> {
+    for (i, (name, _)) in settings.iter().enumerate() {
+        if settings[..i].iter().any(|(earlier, _)| earlier == name) {
+            return Err(Error::out_of_range(format!("parameter {name} of {}", spec.name), "given twice", "given once"));
+        }
+    }
+    Ok(())
 }
 
 /// Finds out what `name = value` sets, and checks what does not need the environment.

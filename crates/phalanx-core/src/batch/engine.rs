@@ -44,7 +44,8 @@ struct Header {
     num_envs: usize,
     options: String,
     max_steps: u32,
-    params: u64,
+    autoreset: String,
+    params_bytes: usize,
     shared_key: Option<[u32; 2]>,
     stats: EpisodeStats,
 }
@@ -52,9 +53,7 @@ struct Header {
 const SNAPSHOT_KIND: &str = "batch";
 
 impl<K: Kernel> Engine<K> {
-    pub(super) fn boxed(kernel: K, max_steps: Option<u32>, config: &BatchConfig) -> Result<Box<dyn Batch>> {
-        let mut spec = kernel.spec();
-        spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+    pub(super) fn boxed(kernel: K, spec: EnvSpec, config: &BatchConfig) -> Result<Box<dyn Batch>> {
         let blocks = config.num_envs.div_ceil(BLOCK);
         let mut engine = Self {
             rows: zeroed(blocks * kernel.rows_per_block())?,
@@ -145,9 +144,10 @@ impl<K: Kernel> Engine<K> {
 
     /// Advances by rows what the kernel cannot advance in registers.
     fn advance_rows(&mut self, rollout: &mut Rollout, steps: usize) {
-        let threads = self.pool.threads();
-        if rollout.scratch.len() != threads {
-            rollout.scratch = vec![TileScratch::new(&self.spec); threads];
+        // All on one thread if the steps are not worth a second.
+        let threads = if self.grain(steps) == self.blocks() { 1 } else { self.pool.threads() };
+        if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec)) {
+            rollout.scratch = vec![TileScratch::new(&self.spec); self.pool.threads()];
         }
         // One range of blocks and one scratch for each thread.
         let width = self.blocks().div_ceil(threads).next_multiple_of(TILE_BLOCKS);
@@ -300,7 +300,10 @@ impl<K: Kernel> Batch for Engine<K> {
     fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> Result<()> {
         check_len("the roll-out", rollout.num_envs, self.num_envs)?;
         rollout.policy.check(&self.spec)?;
-        if self.autoreset != Autoreset::SameStep && self.first_ended().is_some() {
+        if steps == 0 {
+            return Ok(());
+        }
+        if self.first_ended().is_some() {
             self.start_next(|_, book| {
                 book[STEPS]
                     .0
@@ -332,8 +335,9 @@ impl<K: Kernel> Batch for Engine<K> {
         &self.stats
     }
 
-    fn state(&self, env: usize) -> Vec<f64> {
-        self.kernel.state(&self.rows[self.rows_of(env / BLOCK)], env % BLOCK)
+    fn state(&self, env: usize) -> Result<Vec<f64>> {
+        self.check_env(env)?;
+        Ok(self.kernel.state(&self.rows[self.rows_of(env / BLOCK)], env % BLOCK))
     }
 
     fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()> {
@@ -360,16 +364,33 @@ impl<K: Kernel> Batch for Engine<K> {
             Streams::Shared(key) => (Some(*key), &[]),
             Streams::PerEnv(lines) => (None, lines),
         };
+        let params = self.kernel.params_bytes();
         let header = Header {
             env: self.spec.name.to_owned(),
             num_envs: self.num_envs,
             options: self.options_text(),
             max_steps: self.spec.max_steps,
-            params: snapshot::hash(&self.kernel.params_bytes()),
+            autoreset: format!("{:?}", self.autoreset),
+            params_bytes: params.len(),
             shared_key,
             stats: self.stats,
         };
-        let payload = [bytemuck::cast_slice(keys), bytemuck::cast_slice(&self.book), bytemuck::cast_slice(&self.rows)];
+        // What padding environments did depends on the lane width; it is blanked.
+        let last = self.blocks() - 1;
+        let (book, last_book) = self.book.split_at(last * BOOK_LINES);
+        let (rows, last_rows) = self.rows.split_at(last * self.kernel.rows_per_block());
+        let (mut last_book, mut last_rows) = (last_book.to_vec(), last_rows.to_vec());
+        let envs = self.at(last).envs();
+        last_book.iter_mut().for_each(|line| line.0[envs..].fill(0));
+        self.kernel.blank_padding(&mut last_rows, envs);
+        let payload: [&[u8]; 6] = [
+            bytemuck::cast_slice(keys),
+            &params,
+            bytemuck::cast_slice(book),
+            bytemuck::cast_slice(&last_book),
+            bytemuck::cast_slice(rows),
+            bytemuck::cast_slice(&last_rows),
+        ];
         snapshot::encode(SNAPSHOT_KIND, &header, &payload)
     }
 
@@ -379,14 +400,15 @@ impl<K: Kernel> Batch for Engine<K> {
         snapshot::check_equal("num_envs", &header.num_envs, &self.num_envs)?;
         snapshot::check_equal("options", &header.options, &self.options_text())?;
         snapshot::check_equal("max_steps", &header.max_steps, &self.spec.max_steps)?;
-        if header.params != snapshot::hash(&self.kernel.params_bytes()) {
-            return Err(Error::Snapshot("was taken with other parameters".to_owned()));
-        }
+        snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
         let keys = if header.shared_key.is_some() { 0 } else { self.blocks() * 2 * size_of::<Line>() };
         let book = size_of_val(self.book.as_slice());
-        snapshot::check_equal("size", &payload.len(), &(keys + book + size_of_val(self.rows.as_slice())))?;
+        let fixed = keys + book + size_of_val(self.rows.as_slice());
+        snapshot::check_equal("size", &payload.len(), &fixed.saturating_add(header.params_bytes))?;
         let (keys, rest) = payload.split_at(keys);
+        let (params, rest) = rest.split_at(header.params_bytes);
         let (book, rows) = rest.split_at(book);
+        self.kernel.restore_params(params, self.num_envs)?;
         self.streams = match header.shared_key {
             Some(key) => Streams::Shared(key),
             None => {

@@ -5,13 +5,12 @@ use crate::error::Result;
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Stored, Uint};
 use crate::policy::Policy;
 use crate::rng::{Stream, key_of_seed};
-use crate::space::EnvSpec;
 use crate::stats::Tally;
 
 /// Set in an environment's step count when its episode has ended and no new one has started.
 pub(super) const ENDED: u32 = 1 << 31;
 
-/// Lines of bookkeeping in each block, in the order of [`Book`]'s constants.
+/// Lines of bookkeeping in each block: [`STEPS`], [`EPISODE`], [`RETURN`].
 pub(super) const BOOK_LINES: usize = 3;
 /// Steps made in the episode, or [`ENDED`].
 pub(super) const STEPS: usize = 0;
@@ -110,8 +109,6 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn rows_per_block(&self) -> usize;
     /// Lanes the kernel runs in.
     fn lanes(&self) -> usize;
-    /// Names, spaces and limits.
-    fn spec(&self) -> EnvSpec;
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
     /// Steps a block; `actions` are those of the block.
@@ -138,8 +135,12 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn param(&self, name: &str, env: usize) -> Result<f64>;
     /// Sets a parameter for all environments, or for each.
     fn set_param(&mut self, name: &str, values: &[f64], num_envs: usize) -> Result<()>;
-    /// The parameters as bytes; two kernels with equal bytes and options behave equally.
+    /// The parameters as bytes.
     fn params_bytes(&self) -> Vec<u8>;
+    /// The inverse of [`Kernel::params_bytes`]; what does not fit is refused unchanged.
+    fn restore_params(&mut self, bytes: &[u8], num_envs: usize) -> Result<()>;
+    /// Zeroes the rows of a block beyond its first `envs` environments.
+    fn blank_padding(&self, rows: &mut [Self::Row], envs: usize);
     /// Memory of the parameters for all environments.
     fn params_memory(&self) -> usize;
 }

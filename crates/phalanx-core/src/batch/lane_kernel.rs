@@ -249,7 +249,7 @@ impl<E: LaneEnv> Plant<E> {
         write_bits(truncated.bits(), &mut out.truncated[lane..lane + envs]);
     }
 
-    /// The last block, if it is not full.
+    /// A block group by group: the last one, if it is not full, or scalar code.
     #[inline(never)]
     fn step_partial_block<R: Lanes>(&self, work: &mut StepWork<'_>) {
         for (lane, envs) in work.at.groups::<R>() {
@@ -320,15 +320,12 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     type Row = Line;
 
     fn rows_per_block(&self) -> usize {
-        <E::State<R> as LaneStruct<R>>::NAMES.len()
+        // A stateless environment has a row all the same, so that blocks can be told apart.
+        <E::State<R> as LaneStruct<R>>::NAMES.len().max(1)
     }
 
     fn lanes(&self) -> usize {
         R::LANES
-    }
-
-    fn spec(&self) -> EnvSpec {
-        self.plant.env.spec()
     }
 
     fn reset(&self, at: At<'_>, cells: Cells<'_, Line>, lanes: u32) {
@@ -390,7 +387,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 
     fn state(&self, rows: &[Line], lane: usize) -> Vec<f64> {
         let state = E::State::<f32>::load(rows, lane);
-        (0..rows.len()).map(|field| state.value(field, 0)).collect()
+        (0..E::State::<f32>::NAMES.len()).map(|field| state.value(field, 0)).collect()
     }
 
     fn set_state(&self, rows: &mut [Line], lane: usize, values: &[f64]) -> Result<()> {
@@ -415,6 +412,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         self.plant.params.bytes()
     }
 
+    fn restore_params(&mut self, bytes: &[u8], num_envs: usize) -> Result<()> {
+        self.plant.params.restore(bytes, num_envs)
+    }
+
+    fn blank_padding(&self, rows: &mut [Line], envs: usize) {
+        rows.iter_mut().for_each(|line| line.0[envs..].fill(0));
+    }
+
     fn params_memory(&self) -> usize {
         self.plant.params.memory()
     }
@@ -423,9 +428,8 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 /// Checks every environment's parameters against each other.
 pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize) -> Result<()> {
     (0..if params.vary() { num_envs } else { 1 }).try_for_each(|i| {
-        env.check_params(&params.of_env(i)).map_err(|allowed| {
-            Error::out_of_range(format!("a parameter of {}", env.spec().name), "inconsistent with another", allowed)
-        })
+        let inconsistent = |why| Error::Inconsistent { env: env.spec().name.to_owned(), why };
+        env.check_params(&params.of_env(i)).map_err(inconsistent)
     })
 }
 

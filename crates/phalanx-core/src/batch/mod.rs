@@ -91,11 +91,11 @@ impl<'a> Actions<'a> {
                 }
             }
             (Self::Continuous(values), _) => {
-                if values.iter().fold(false, |any, value| any | value.is_nan()) {
-                    let at = values.iter().position(|value| value.is_nan()).expect("one is NaN");
+                if values.iter().fold(false, |any, value| any | !value.is_finite()) {
+                    let at = values.iter().position(|value| !value.is_finite()).expect("one is not finite");
                     let what =
                         format!("component {} of the action of environment {}", at % components, at / components);
-                    return Err(Error::out_of_range(what, "NaN", "a number"));
+                    return Err(Error::out_of_range(what, values[at], "a finite number"));
                 }
             }
             (Self::Discrete(_), ActionSpace::Box { .. }) => unreachable!("the kinds are equal"),
@@ -213,7 +213,7 @@ pub trait Batch: Send {
     /// Statistics of the episodes finished in [`Batch::step_into`] since the last reset of all.
     fn stats(&self) -> &EpisodeStats;
     /// The state of one environment, in the order of [`EnvSpec::state_names`].
-    fn state(&self, env: usize) -> Vec<f64>;
+    fn state(&self, env: usize) -> Result<Vec<f64>>;
     /// Sets the state of one environment; its step count and return start anew.
     fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()>;
     /// The value of a parameter in one environment.

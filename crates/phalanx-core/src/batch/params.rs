@@ -13,26 +13,27 @@ pub(super) struct Params {
     info: &'static [ParamInfo],
     /// Value of each parameter as it was last set for all environments, in full precision.
     shared: Vec<f64>,
-    /// A line for each parameter: of one block that stands for all, or of every block.
-    lines: Vec<Line>,
-    /// Whether environments differ in any parameter, so that every block has its own lines.
+    /// A line for each parameter with its shared value.
+    broadcast: Vec<Line>,
+    /// The lines of the parameters that differ between environments, one for each block.
+    own: Vec<Option<Vec<Line>>>,
+    /// Whether there are any such; looked at in every step.
     vary: bool,
 }
 
 impl Params {
     pub(super) fn defaults<R: Lanes, P: LaneParams<R>>(env: &'static str) -> Self {
         let shared: Vec<f64> = P::INFO.iter().map(|p| p.default).collect();
-        Self { env, info: P::INFO, lines: shared.iter().map(|value| everywhere(*value)).collect(), shared, vary: false }
+        let broadcast = shared.iter().map(|value| everywhere(*value)).collect();
+        Self { env, info: P::INFO, own: vec![None; shared.len()], broadcast, shared, vary: false }
     }
 
     /// Applies `name = text`, a number or a range `low..high` from which each environment draws.
     pub(super) fn set_text(&mut self, name: &str, text: &str, num_envs: usize, seed: u64) -> Result<()> {
         let field = self.field(name)?;
-        let number = |text: &str| {
-            let malformed =
-                || Error::out_of_range(self.what(name), format!("'{text}'"), "a number, or a range such as 0.4..0.6");
-            text.trim().parse::<f64>().map_err(|_| malformed())
-        };
+        let malformed =
+            || Error::out_of_range(self.what(name), format!("'{text}'"), "a number, or a range such as 0.4..0.6");
+        let number = |part: &str| part.trim().parse::<f64>().map_err(|_| malformed());
         let Some((low, high)) = text.split_once("..") else {
             return self.set(field, &[number(text)?], num_envs);
         };
@@ -65,10 +66,10 @@ impl Params {
     }
 
     fn value(&self, field: usize, env: usize) -> f64 {
-        if !self.vary {
-            return self.shared[field];
+        match &self.own[field] {
+            None => self.shared[field],
+            Some(lines) => f64::from(f32::from_bits(lines[env / BLOCK].0[env % BLOCK])),
         }
-        f64::from(f32::from_bits(self.lines[env / BLOCK * self.info.len() + field].0[env % BLOCK]))
     }
 
     /// All parameters of one environment, for checks across parameters.
@@ -77,24 +78,60 @@ impl Params {
     }
 
     /// Whether environments differ in any parameter.
+    #[inline(always)]
     pub(super) fn vary(&self) -> bool {
         self.vary
     }
 
     #[inline(always)]
     pub(super) fn load<R: Lanes, P: LaneStruct<R>>(&self, block: usize, lane: usize) -> P {
-        let fields = P::NAMES.len();
-        let block = if self.vary { block } else { 0 };
-        P::load(&self.lines[block * fields..(block + 1) * fields], lane)
+        if !self.vary {
+            return P::load(&self.broadcast, lane);
+        }
+        let line = |field: usize| self.own[field].as_ref().map_or(&self.broadcast[field], |lines| &lines[block]);
+        P::load_from(line, lane)
     }
 
+    /// The shared values, which parameters have lines of their own (bit by bit), and those lines.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let shared: &[u8] = bytemuck::cast_slice(&self.shared);
-        [shared, bytemuck::cast_slice(&self.lines)].concat()
+        let mut bytes: Vec<u8> = bytemuck::cast_slice(&self.shared).to_vec();
+        let varying =
+            self.own.iter().enumerate().fold(0_u64, |bits, (field, own)| bits | u64::from(own.is_some()) << field);
+        bytes.extend_from_slice(&varying.to_le_bytes());
+        self.own.iter().flatten().for_each(|lines| bytes.extend_from_slice(bytemuck::cast_slice(lines)));
+        bytes
+    }
+
+    /// The inverse of [`Params::bytes`].
+    pub(super) fn restore(&mut self, bytes: &[u8], num_envs: usize) -> Result<()> {
+        let misfit =
+            || Error::Snapshot(format!("has {} bytes of parameters, which do not fit {}", bytes.len(), self.env));
+        let fields = self.info.len();
+        let (shared, rest) = bytes.split_at_checked(fields * size_of::<f64>()).ok_or_else(misfit)?;
+        let (varying, rest) = rest.split_first_chunk().ok_or_else(misfit)?;
+        let varying = u64::from_le_bytes(*varying);
+        let one_field = num_envs.div_ceil(BLOCK) * size_of::<Line>();
+        if varying.checked_shr(fields as u32).unwrap_or(0) != 0
+            || rest.len() != varying.count_ones() as usize * one_field
+        {
+            return Err(misfit());
+        }
+        bytemuck::cast_slice_mut(&mut self.shared).copy_from_slice(shared);
+        self.broadcast = self.shared.iter().map(|value| everywhere(*value)).collect();
+        let mut chunks = rest.chunks_exact(one_field);
+        for (field, own) in self.own.iter_mut().enumerate() {
+            *own = (varying >> field & 1 == 1).then(|| {
+                let mut lines = vec![Line::default(); num_envs.div_ceil(BLOCK)];
+                bytemuck::cast_slice_mut(&mut lines).copy_from_slice(chunks.next().expect("as many chunks as bits"));
+                lines
+            });
+        }
+        self.vary = varying != 0;
+        Ok(())
     }
 
     pub(super) fn memory(&self) -> usize {
-        if self.vary { size_of_val(self.lines.as_slice()) } else { 0 }
+        self.own.iter().flatten().map(|lines| size_of_val(lines.as_slice())).sum()
     }
 
     fn set(&mut self, field: usize, values: &[f64], num_envs: usize) -> Result<()> {
@@ -102,29 +139,22 @@ impl Params {
         match values {
             [value] => {
                 self.shared[field] = *value;
-                self.fill(field, num_envs, |_| *value);
+                self.broadcast[field] = everywhere(*value);
+                self.own[field] = None;
             }
             _ if values.len() == num_envs => {
-                if !self.vary {
-                    self.vary = true;
-                    self.lines = self.lines.repeat(num_envs.div_ceil(BLOCK));
-                }
-                self.fill(field, num_envs, |env| values[env]);
+                // Padding environments repeat the last.
+                let bits = |env: usize| (values[env.min(num_envs - 1)] as f32).to_bits();
+                let line = |block: usize| Line(std::array::from_fn(|lane| bits(block * BLOCK + lane)));
+                self.own[field] = Some((0..num_envs.div_ceil(BLOCK)).map(line).collect());
             }
             _ => {
                 let what = format!("{} (one value, or one for each environment)", self.what(self.info[field].name));
                 return Err(Error::Length { what, actual: values.len(), expected: num_envs });
             }
         }
+        self.vary = self.own.iter().any(Option::is_some);
         Ok(())
-    }
-
-    /// Writes the value of each environment; padding environments repeat the last.
-    fn fill(&mut self, field: usize, num_envs: usize, value: impl Fn(usize) -> f64) {
-        for (block, lines) in self.lines.chunks_exact_mut(self.info.len()).enumerate() {
-            let of_lane = |lane: usize| value((block * BLOCK + lane).min(num_envs - 1)) as f32;
-            lines[field] = Line(std::array::from_fn(|lane| of_lane(lane).to_bits()));
-        }
     }
 
     fn field(&self, name: &str) -> Result<usize> {

@@ -40,6 +40,16 @@ impl TileScratch {
         };
         Self { step: StepBuffers::new(envs, spec.observation.dim()), actions }
     }
+
+    /// Whether the arrays have the right shape for an environment.
+    pub(super) fn fits(&self, spec: &EnvSpec) -> bool {
+        let components = match &self.actions {
+            TileActions::Discrete(_) => None,
+            TileActions::Continuous { components, .. } => Some(*components),
+        };
+        let needed = matches!(spec.action, ActionSpace::Box { .. }).then(|| spec.action.components());
+        self.step.obs.len() == TILE_BLOCKS * BLOCK * spec.observation.dim() && components == needed
+    }
 }
 
 impl TileActions {

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::policy::Policy;
 use crate::rng::{Purpose, Stream};
+use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
-use crate::space::EnvSpec;
 use crate::stats::Tally;
 
 /// An environment that vectorises inside one copy.
@@ -39,10 +39,6 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
 
     fn lanes(&self) -> usize {
         1
-    }
-
-    fn spec(&self) -> EnvSpec {
-        self.env.spec()
     }
 
     fn reset(&self, at: At<'_>, cells: Cells<'_, E::State>, lanes: u32) {
@@ -96,7 +92,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [f32]) {
-        let dim = self.env.spec().observation.dim();
+        let dim = obs.len() / at.envs();
         for ((_, row), obs) in at.groups::<f32>().zip(rows).zip(obs.chunks_exact_mut(dim)) {
             self.env.observe(row, obs);
         }
@@ -129,6 +125,14 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
 
     fn params_bytes(&self) -> Vec<u8> {
         Vec::new()
+    }
+
+    fn restore_params(&mut self, bytes: &[u8], _num_envs: usize) -> Result<()> {
+        snapshot::check_equal("parameter bytes", &bytes.len(), &0)
+    }
+
+    fn blank_padding(&self, rows: &mut [E::State], envs: usize) {
+        rows[envs..].fill(bytemuck::Zeroable::zeroed());
     }
 
     fn params_memory(&self) -> usize {

@@ -185,11 +185,21 @@ macro_rules! wide_lanes {
             }
             #[inline(always)]
             fn min(self, rhs: Self) -> Self {
-                self.fast_min(rhs)
+                if cfg!(target_arch = "x86_64") {
+                    self.fast_min(rhs)
+                } else {
+                    // Other instructions pass NaN on; x86's answers its right operand, as the scalar does.
+                    LaneValue::select(Real::lt(self, rhs), self, rhs)
+                }
             }
             #[inline(always)]
             fn max(self, rhs: Self) -> Self {
-                self.fast_max(rhs)
+                if cfg!(target_arch = "x86_64") {
+                    self.fast_max(rhs)
+                } else {
+                    // Other instructions pass NaN on; x86's answers its right operand, as the scalar does.
+                    LaneValue::select(Real::gt(self, rhs), self, rhs)
+                }
             }
             #[inline(always)]
             fn abs(self) -> Self {

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use super::{Controller, Law, Policy, Random};
+use super::controller::Law;
+use super::{Controller, Policy, Random};
 use crate::error::{Error, Result};
 use crate::space::{ActionSpace, EnvSpec};
 
@@ -12,7 +13,11 @@ pub const POLICIES: [(&str, &str, &str); 6] = [
     ("constant", "action=0 (components separated by ':')", "the same action always"),
     ("open_loop", "schedule=a:b:c (mandatory)", "a list of actions, repeated from every episode start"),
     ("periodic", "pulse_width=24", "pulse_width steps high, pulse_width steps low"),
-    ("bangbang", "setpoint=0 obs_field=theta invert=false", "high above the set-point, low at or below"),
+    (
+        "bangbang",
+        "setpoint=0 obs_field=theta invert=false",
+        "high above the set-point, low at or below (fields: see `phalanx envs`)",
+    ),
     (
         "pid",
         "kp=1 ki=0 kd=0 setpoint=0 obs_field=theta dt=<env> anti_windup=10 control_low control_high",
@@ -45,7 +50,8 @@ impl<'a> Arguments<'a> {
     }
 
     fn finite(&self, key: &str, value: f64) -> Result<f64> {
-        if value.is_finite() {
+        // Also in single precision, which batches compute in.
+        if (value as f32).is_finite() {
             return Ok(value);
         }
         Err(Error::out_of_range(format!("argument {key} of policy {}", self.policy), value, "a finite number"))
@@ -152,7 +158,7 @@ impl Policy {
             }
         };
         args.finish(known)?;
-        Ok(Self::Controller(Controller::new(law, spec.action.clone())))
+        Ok(Self::Controller(Controller::new(law, spec.action.clone(), spec.observation.names)))
     }
 }
 
@@ -195,7 +201,7 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
     Ok(law)
 }
 
-/// Checks that each value is an action of the space (of every component, for a box).
+/// Checks that each value is an action of a discrete space; a box clips as its environment does.
 fn check_actions(values: &[f64], spec: &EnvSpec) -> Result<()> {
     for &value in values {
         if let ActionSpace::Discrete { n } = spec.action

@@ -12,11 +12,13 @@ use crate::space::ActionSpace;
 pub struct Controller {
     pub(super) law: Law,
     pub(super) space: ActionSpace,
+    /// What the observed field is an index into.
+    pub(super) observed: &'static [&'static str],
 }
 
 /// What a controller does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Law {
+pub(super) enum Law {
     /// The same action always; one value per component.
     Constant {
         /// The action.
@@ -77,14 +79,16 @@ pub enum Signal<R: Real> {
 }
 
 impl Controller {
-    /// A law for an action space; [`Policy::parse`](super::Policy::parse) checks what a user wrote.
-    pub fn new(law: Law, space: ActionSpace) -> Self {
-        Self { law, space }
+    /// A law for an environment; [`Policy::parse`](super::Policy::parse) has checked what a user wrote.
+    pub(super) fn new(law: Law, space: ActionSpace, observed: &'static [&'static str]) -> Self {
+        Self { law, space, observed }
     }
 
     fn pid<R: Real>(&self, moment: &Moment<'_, R>, obs: &[R], memory: &mut PidMemory<R>) -> R {
         let Law::Pid { kp, ki, kd, setpoint, field, dt, anti_windup, .. } = self.law else { unreachable!("a PID law") };
-        let first = moment.step.eq(R::Uint::splat(0));
+        // Also when a roll-out begins in mid-episode: a memory that was never written is NaN.
+        let unwritten = !memory.previous_error.eq(memory.previous_error);
+        let first = moment.step.eq(R::Uint::splat(0)) | unwritten;
         let zero = R::splat(0.0);
         let error = R::splat(setpoint) - obs[field];
         let integral = R::select(first, zero, memory.integral) + error * R::splat(dt);
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn pid_gives_the_published_signals_without_a_kick_at_the_start() {
-        let controller = Controller::new(pid(2.0, 0.5, 0.1, 1.0, None), unbounded());
+        let controller = Controller::new(pid(2.0, 0.5, 0.1, 1.0, None), unbounded(), &["value"]);
         let signals = respond(&controller, &[0.0, 0.5, 1.2], |d| d.component(0));
         for (signal, expected) in signals.iter().zip([2.05, 0.575, -1.035]) {
             assert!((signal - expected).abs() < 1e-12, "{signals:?}");
@@ -202,9 +206,9 @@ mod tests {
     #[test]
     fn pid_clips_to_the_range_or_to_the_space() {
         let space = ActionSpace::Box { low: vec![-2.0], high: vec![2.0] };
-        let clipped = Controller::new(pid(1.0, 0.0, 0.0, 0.0, None), space.clone());
+        let clipped = Controller::new(pid(1.0, 0.0, 0.0, 0.0, None), space.clone(), &["value"]);
         assert_eq!(respond(&clipped, &[-5.0, 5.0, 1.0], |d| d.component(0)), [2.0, -2.0, -1.0]);
-        let narrow = Controller::new(pid(1.0, 0.0, 0.0, 0.0, Some((-0.5, 0.25))), space);
+        let narrow = Controller::new(pid(1.0, 0.0, 0.0, 0.0, Some((-0.5, 0.25))), space, &["value"]);
         assert_eq!(respond(&narrow, &[-5.0, 5.0, 0.125], |d| d.component(0)), [0.25, -0.5, -0.125]);
     }
 
@@ -214,7 +218,10 @@ mod tests {
         if let Law::Pid { anti_windup, .. } = &mut law {
             *anti_windup = 15.0;
         }
-        assert_eq!(respond(&Controller::new(law, unbounded()), &[0.0; 3], |d| d.component(0)), [10.0, 15.0, 15.0]);
+        assert_eq!(
+            respond(&Controller::new(law, unbounded(), &["value"]), &[0.0; 3], |d| d.component(0)),
+            [10.0, 15.0, 15.0]
+        );
     }
 
     #[test]
@@ -224,7 +231,8 @@ mod tests {
             (3, (-1.0, 1.0), vec![(-0.34, 0), (-0.3, 1), (0.34, 2)]),
         ] {
             // kp = -1 and set-point 0 make the signal the observation itself.
-            let controller = Controller::new(pid(-1.0, 0.0, 0.0, 0.0, Some(range)), ActionSpace::Discrete { n });
+            let controller =
+                Controller::new(pid(-1.0, 0.0, 0.0, 0.0, Some(range)), ActionSpace::Discrete { n }, &["value"]);
             for (signal, bin) in cases {
                 assert_eq!(respond(&controller, &[signal], |d| d.index()), [bin], "signal {signal} of {n}");
             }
@@ -235,20 +243,23 @@ mod tests {
     fn bang_bang_is_low_at_the_setpoint() {
         for (invert, expected) in [(false, [0, 0, 2]), (true, [2, 2, 0])] {
             let law = Law::BangBang { setpoint: 1.0, field: 0, invert };
-            let discrete = Controller::new(law.clone(), ActionSpace::Discrete { n: 3 });
+            let discrete = Controller::new(law.clone(), ActionSpace::Discrete { n: 3 }, &["value"]);
             assert_eq!(respond(&discrete, &[0.5, 1.0, 1.5], |d| d.index()), expected);
             let space = ActionSpace::Box { low: vec![-2.0, -3.0], high: vec![2.0, 4.0] };
-            let second = respond(&Controller::new(law, space), &[0.5, 1.5], |d| d.component(1));
+            let second = respond(&Controller::new(law, space, &["value"]), &[0.5, 1.5], |d| d.component(1));
             assert_eq!(second, if invert { [4.0, -3.0] } else { [-3.0, 4.0] });
         }
     }
 
     #[test]
     fn schedules_count_from_the_episode_start() {
-        let periodic = Controller::new(Law::Periodic { pulse_width: 2 }, ActionSpace::Discrete { n: 2 });
+        let periodic = Controller::new(Law::Periodic { pulse_width: 2 }, ActionSpace::Discrete { n: 2 }, &["value"]);
         assert_eq!(respond(&periodic, &[0.0; 6], |d| d.index()), [1, 1, 0, 0, 1, 1]);
-        let open_loop =
-            Controller::new(Law::OpenLoop { schedule: vec![1.0, 0.0, 0.0] }, ActionSpace::Discrete { n: 2 });
+        let open_loop = Controller::new(
+            Law::OpenLoop { schedule: vec![1.0, 0.0, 0.0] },
+            ActionSpace::Discrete { n: 2 },
+            &["value"],
+        );
         assert_eq!(respond(&open_loop, &[0.0; 5], |d| d.index()), [1, 0, 0, 1, 0]);
     }
 }

@@ -11,7 +11,7 @@ mod random;
 use std::sync::Arc;
 
 pub use config::POLICIES;
-pub use controller::{Controller, Law};
+pub use controller::Controller;
 pub use random::Random;
 
 use crate::batch::ActionsMut;
@@ -37,8 +37,8 @@ pub struct Moment<'a, R: Real> {
 /// Every few steps call [`replenish`](Self::replenish). Each step calls [`prepare`](Self::prepare) once,
 /// then asks for the action in the form the environment takes: an index, or component by component.
 pub trait LanePolicy: Send + Sync {
-    /// What it remembers of each environment between steps. At `step` 0 it holds the previous episode's
-    /// values, which the policy must not use.
+    /// What it remembers of each environment between steps: all NaN before the first, and at `step` 0 the
+    /// previous episode's values; the policy must use neither.
     type Memory<R: Real>: LaneStruct<R>;
     /// Working space while environments are in registers. Losing it must not change any decision.
     type Scratch<R: Real>: Copy;
@@ -141,15 +141,20 @@ impl std::fmt::Debug for Policy {
 impl Policy {
     /// Checks that the policy was made for an action space.
     pub(crate) fn check(&self, spec: &EnvSpec) -> Result<()> {
-        let space = match self {
-            Self::Random(random) => &random.space,
-            Self::Controller(controller) => &controller.space,
+        let (space, observed) = match self {
+            Self::Random(random) => (&random.space, spec.observation.names),
+            Self::Controller(controller) => (&controller.space, controller.observed),
             Self::Tile(_) => return Ok(()),
         };
-        if *space == spec.action {
-            return Ok(());
+        if *space != spec.action {
+            let allowed = format!("that of {}, {}", spec.name, spec.action);
+            return Err(Error::out_of_range("the policy's action space", space, allowed));
         }
-        Err(Error::out_of_range("the policy's action space", space, format!("that of {}, {}", spec.name, spec.action)))
+        if observed != spec.observation.names {
+            let allowed = format!("that of {}, {}", spec.name, spec.observation.names.join(", "));
+            return Err(Error::out_of_range("what the policy observes", observed.join(", "), allowed));
+        }
+        Ok(())
     }
 
     /// Words of memory for each environment.
