@@ -45,7 +45,6 @@ struct Group<'a, E: LaneEnv, R: Lanes> {
     steps: R::Uint,
     episode: R::Uint,
     episode_return: R,
-    spare: Spare<E, R>,
 }
 
 /// The start of each lane's next episode, drawn ahead of need.
@@ -98,25 +97,24 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         }
     }
 
-    /// Draws new spare starts if any of some lanes has none left.
-    #[inline(always)]
-    fn provide_spares(&mut self, lanes: R::Mask) {
-        if (lanes & self.spare.stale).any() {
-            self.spare = draw_spare(self.env, self.params, self.stream, self.episode);
-        }
-    }
-
-    /// Starts the next episode in some lanes, from spare starts that must be there.
+    /// Starts the next episode in some lanes, from start states that are given.
     ///
     /// No branch: which lanes end when is as good as random, and a mispredicted branch costs more than
     /// the selections.
     #[inline(always)]
-    fn restart(&mut self, lanes: R::Mask) {
-        self.spare.stale = self.spare.stale | lanes;
-        self.state = LaneStruct::select(lanes, self.spare.state, self.state);
+    fn restart(&mut self, lanes: R::Mask, start: E::State<R>) {
+        self.state = LaneStruct::select(lanes, start, self.state);
         self.episode = self.episode.wrapping_add(R::Uint::masked(lanes, 1));
         self.steps = self.steps.keep(!lanes);
         self.episode_return = self.episode_return.keep(!lanes);
+    }
+
+    /// Draws and starts the next episode in some lanes, and puts its first observations in their place.
+    #[inline(always)]
+    fn draw_and_restart(&mut self, lanes: R::Mask, obs: E::Obs<R>) -> E::Obs<R> {
+        let (start, start_obs) = draw_next(self.env, self.params, self.stream, self.episode);
+        self.restart(lanes, start);
+        LaneArray::select(lanes, start_obs, obs)
     }
 
     /// Does what follows a step in a roll-out: notes and restarts what has ended. Answers the
@@ -125,6 +123,7 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
     fn finish(
         &mut self,
         transition: Transition<E, R>,
+        spare: &mut Spare<E, R>,
         checksum: R::Uint,
         exist: u32,
         tally: &mut Tally,
@@ -132,9 +131,10 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         let done = transition.done();
         let Transition { obs, reward, terminated, truncated } = transition;
         tally.note(done.bits() & exist, self.episode_return, self.steps);
-        self.restart(done);
+        self.restart(done, spare.state);
+        spare.stale = spare.stale | done;
         let checksum = fold_transition(checksum, obs.as_ref(), reward, terminated, truncated);
-        (LaneArray::select(done, self.spare.obs, obs), checksum.wrapping_add(self.spare.checksum.keep(done)))
+        (LaneArray::select(done, spare.obs, obs), checksum.wrapping_add(spare.checksum.keep(done)))
     }
 
     #[inline(always)]
@@ -157,10 +157,22 @@ fn draw_start<E: LaneEnv, R: Lanes>(
     env.reset(params, &mut stream.draws(Purpose::Reset, episode, R::Uint::splat(0)))
 }
 
-/// The starts of the episodes after `episode`.
+/// The start states and first observations of the episodes after `episode`.
 ///
-/// Out of line, because it is rare and the loops around it need the registers; by value, because a
+/// Out of line, because it is rare and what is around it needs the registers; by value, because a
 /// reference into the group would pin the whole group to memory, which costs more than half the speed.
+#[inline(never)]
+fn draw_next<E: LaneEnv, R: Lanes>(
+    env: &E,
+    params: E::Params<R>,
+    stream: Stream<R>,
+    episode: R::Uint,
+) -> (E::State<R>, E::Obs<R>) {
+    let state = draw_start(env, &params, &stream, episode.wrapping_add(R::Uint::splat(1)));
+    (state, env.observe(&params, &state))
+}
+
+/// New spares for all lanes of a group; out of line and by value for the same reasons.
 #[inline(never)]
 fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Stream<R>, episode: R::Uint) -> Spare<E, R> {
     let state = draw_start(env, &params, &stream, episode.wrapping_add(R::Uint::splat(1)));
@@ -178,19 +190,15 @@ impl<E: LaneEnv> Plant<E> {
     #[inline(always)]
     fn load<R: Lanes>(&self, at: At<'_>, rows: &[Line], book: &[Line], lane: usize) -> Group<'_, E, R> {
         let state = LaneStruct::load(rows, lane);
-        let params = self.params.load(at.block, lane);
-        let obs = self.env.observe(&params, &state);
         Group {
             env: &self.env,
-            params,
+            params: self.params.load(at.block, lane),
             stream: at.streams.load(at.block, lane),
             max_steps: R::Uint::splat(at.max_steps),
             state,
             steps: Stored::load(&book[STEPS], lane),
             episode: Stored::load(&book[EPISODE], lane),
             episode_return: Stored::load(&book[RETURN], lane),
-            // Nothing but staleness counts until the first restart draws.
-            spare: Spare { state, obs, checksum: R::Uint::splat(0), stale: Mask::splat(true) },
         }
     }
 
@@ -220,9 +228,7 @@ impl<E: LaneEnv> Plant<E> {
         let Transition { mut obs, mut reward, mut terminated, mut truncated } = transition;
         let dim = obs.as_ref().len();
         if mode == Autoreset::NextStep && ended.any() {
-            group.provide_spares(ended);
-            group.restart(ended);
-            obs = LaneArray::select(ended, group.spare.obs, obs);
+            obs = group.draw_and_restart(ended, obs);
             reward = reward.keep(!ended);
             terminated = terminated & !ended;
             truncated = truncated & !ended;
@@ -235,9 +241,7 @@ impl<E: LaneEnv> Plant<E> {
             group.steps.store(&mut lengths, 0);
             out.final_lengths[lane..lane + envs].copy_from_slice(&lengths.0[..envs]);
             if mode == Autoreset::SameStep {
-                group.provide_spares(done);
-                group.restart(done);
-                obs = LaneArray::select(done, group.spare.obs, obs);
+                obs = group.draw_and_restart(done, obs);
             } else {
                 group.steps = group.steps | R::Uint::masked(done, ENDED);
             }
@@ -278,6 +282,8 @@ impl<E: LaneEnv> Plant<E> {
             let mut scratch = policy.scratch();
             let exist = !0_u32 >> (32 - envs);
             let mut obs = group.observe();
+            // Nothing but staleness counts until spares are drawn.
+            let mut spare = Spare { state: group.state, obs, checksum, stale: Mask::splat(true) };
             if first_tick == 0 {
                 checksum = checksum.wrapping_add(start_word(obs.as_ref()));
             }
@@ -298,15 +304,15 @@ impl<E: LaneEnv> Plant<E> {
                     let action = LaneAction::from_decision(&mut decision);
                     let transition = group.step(action);
                     tick += 1;
-                    if (transition.done() & group.spare.stale).any() {
+                    if (transition.done() & spare.stale).any() {
                         unfinished = Some(transition);
                         break;
                     }
-                    (obs, checksum) = group.finish(transition, checksum, exist, tally);
+                    (obs, checksum) = group.finish(transition, &mut spare, checksum, exist, tally);
                 }
                 if let Some(transition) = unfinished.take() {
-                    group.provide_spares(transition.done());
-                    (obs, checksum) = group.finish(transition, checksum, exist, tally);
+                    spare = draw_spare(group.env, group.params, group.stream, group.episode);
+                    (obs, checksum) = group.finish(transition, &mut spare, checksum, exist, tally);
                 }
             }
             memory.store(memory_lines, lane);
