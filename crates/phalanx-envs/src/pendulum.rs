@@ -9,6 +9,8 @@
 //! θ' = θ + θ̇' dt
 //! ```
 
+use std::f64::consts::TAU;
+
 use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
 use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::rng::Draws;
@@ -44,11 +46,22 @@ lane_params! {
 /// The names of what is seen of a pendulum.
 pub(crate) const OBSERVATION_NAMES: &[&str] = &["cos_theta", "sin_theta", "theta_dot"];
 
-/// The angle in [-π, π).
+/// The angle in [-π, π], wrapped by whole turns.
+///
+/// A product instead of a quotient: an angle right beside ±π may come out on the other side, where the
+/// cost, which squares it, is the same.
 #[inline(always)]
-pub(crate) fn wrap<R: Real>(angle: R) -> R {
-    let pi = R::splat(std::f64::consts::PI);
-    (angle + pi).rem_euclid(R::splat(std::f64::consts::TAU)) - pi
+fn wrap<R: Real>(angle: R) -> R {
+    let turns = angle.mul_add(R::splat(1.0 / TAU), R::splat(0.5)).floor();
+    (-turns).mul_add(R::splat(TAU), angle)
+}
+
+/// What a state and a torque cost; `angle` is that from upright.
+#[inline(always)]
+pub(crate) fn cost<R: Real>(angle: R, speed: R, torque: R) -> R {
+    let angle = wrap(angle);
+    let effort = R::splat(0.001) * torque * torque;
+    angle.mul_add(angle, (R::splat(0.1) * speed).mul_add(speed, effort))
 }
 
 impl LaneEnv for Pendulum {
@@ -90,9 +103,7 @@ impl LaneEnv for Pendulum {
         _: &mut Draws<R>,
     ) -> Step<State<R>, R> {
         let torque = action.clamp(-params.max_torque, params.max_torque);
-        let angle = wrap(state.theta);
-        let cost =
-            angle * angle + R::splat(0.1) * state.theta_dot * state.theta_dot + R::splat(0.001) * torque * torque;
+        let cost = cost(state.theta, state.theta_dot, torque);
 
         let gravity = R::splat(1.5) * params.g / params.l;
         let leverage = R::splat(3.0) / (params.m * params.l * params.l);
@@ -134,12 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn wrap_is_a_floored_modulo() {
+    fn wrap_takes_off_whole_turns() {
         use std::f64::consts::PI;
-        for (angle, wrapped) in
-            [(0.0, 0.0), (PI, -PI), (-PI, -PI), (3.0 * PI, -PI), (4.0, 4.0 - 2.0 * PI), (-4.0, 2.0 * PI - 4.0)]
+        for (angle, wrapped) in [(0.0, 0.0), (1.0, 1.0), (4.0, 4.0 - TAU), (-4.0, TAU - 4.0), (20.0, 20.0 - 3.0 * TAU)]
         {
             assert!((wrap(angle) - wrapped).abs() < 1e-12, "{angle}: {}", wrap(angle));
+        }
+        // At the seam either side is right.
+        for angle in [PI, -PI, 3.0 * PI] {
+            assert!((wrap::<f64>(angle).abs() - PI).abs() < 1e-12, "{angle}: {}", wrap(angle));
         }
     }
 }

@@ -21,7 +21,7 @@ use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
 use phalanx_core::{lane_params, lane_struct};
 
-use crate::pendulum::{OBSERVATION_NAMES, wrap};
+use crate::pendulum::{OBSERVATION_NAMES, cost};
 
 /// The environment.
 #[derive(Clone, Debug, Default)]
@@ -94,9 +94,7 @@ impl LaneEnv for PendulumControl {
         let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
 
-        let from_upright = wrap(theta - R::splat(PI));
-        let cost =
-            from_upright * from_upright + R::splat(0.1) * theta_dot * theta_dot + R::splat(0.001) * torque * torque;
+        let cost = cost(theta - R::splat(PI), theta_dot, torque);
         Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
     }
 

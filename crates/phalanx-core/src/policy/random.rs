@@ -80,14 +80,18 @@ impl LanePolicy for Random {
         cache.first = first_bit / 128 * 4;
         let end_bit = (first_bit + wanted as u64 * bits).min((cache.first + WORDS as u64) * 32);
         let blocks = (end_bit - cache.first * 32).div_ceil(128);
-        for (block, words) in (cache.first / 4..).zip(cache.words.chunks_exact_mut(4)).take(blocks as usize) {
-            words.copy_from_slice(&stream.policy_draws(block).words());
+        // Plain loops: the closures of iterator chains would not be inlined into each other here.
+        let first_block = cache.first / 4;
+        for block in 0..blocks as usize % (WORDS / 4 + 1) {
+            let words = stream.policy_draws(first_block + block as u64).words();
+            cache.words[block * 4..block * 4 + 4].copy_from_slice(&words);
         }
         if let ActionSpace::Discrete { n } = self.space
             && bits == 32
         {
-            for (place, word) in (cache.first..).zip(&mut cache.words).take(blocks as usize * 4) {
-                *word = rng::below(n, *word, |attempt| stream.policy_redraw(place, attempt));
+            for i in 0..blocks as usize * 4 {
+                let place = cache.first + i as u64;
+                cache.words[i] = rng::below(n, cache.words[i], |attempt| stream.policy_redraw(place, attempt));
             }
         }
         ((end_bit - first_bit) / bits) as usize
