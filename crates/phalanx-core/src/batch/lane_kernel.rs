@@ -160,7 +160,7 @@ fn draw_start<E: LaneEnv, R: Lanes>(
 /// The start states and first observations of the episodes after `episode`.
 ///
 /// Out of line, because it is rare and what is around it needs the registers; by value, because a
-/// reference into the group would pin the whole group to memory, which costs more than half the speed.
+/// reference into the group would pin the whole group to memory, which cost almost half the speed.
 #[inline(never)]
 fn draw_next<E: LaneEnv, R: Lanes>(
     env: &E,
@@ -293,7 +293,7 @@ impl<E: LaneEnv> Plant<E> {
             let (mut tick, mut ready, end) = (first_tick, first_tick, first_tick + steps as u64);
             while tick < end {
                 // All that is rare or calls anything happens out here. The loop inside then keeps the
-                // whole group in registers; a call in it, however rare, would cost a third of the speed.
+                // whole group in registers; a call in it, however rare, cost a fifth of the speed.
                 if tick == ready {
                     ready += policy.replenish(&stream, tick, (end - tick) as usize, &mut scratch) as u64;
                 }

@@ -13,7 +13,8 @@ use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
 use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::EpisodeStats;
 
-/// Blocks in a tile: 128 environments amortise a call of the policy and stay in L1/L2.
+/// Blocks in a tile: 128 environments, meant to amortise a call of the policy and stay in L1/L2. Chosen,
+/// not measured: there is no network to measure with yet.
 pub(super) const TILE_BLOCKS: usize = 8;
 
 /// The arrays of one tile.
