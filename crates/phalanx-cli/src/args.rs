@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use phalanx_core::batch::LaneWidth;
-use phalanx_core::policy::POLICIES;
+use phalanx_core::Error;
+use phalanx_core::batch::{BatchConfig, LaneWidth};
+use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
+use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
+use phalanx_core::space::EnvSpec;
 
 use crate::failure::Failure;
 
@@ -25,7 +28,7 @@ pub(crate) enum Command {
     #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Rollout(RolloutArgs),
     /// Print every step of one environment, to compare it with another implementation
-    #[command(allow_negative_numbers = true)]
+    #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Trace(TraceArgs),
     /// Show what Phalanx does, in under a minute
     Demo(DemoArgs),
@@ -42,25 +45,75 @@ pub(crate) struct EnvsArgs {
     pub(crate) json: bool,
 }
 
+/// What environment, set up how.
 #[derive(Debug, Args)]
-pub(crate) struct RolloutArgs {
+pub(crate) struct EnvArgs {
     /// Environment, by name or alias (see `phalanx envs`)
     #[arg(long, value_name = "E")]
     pub(crate) env: String,
-    /// Number of environments; counts may be written 10_000, 10k, 1M or 1G
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = count)]
-    pub(crate) num_envs: usize,
-    /// Steps in each environment
-    #[arg(long, value_name = "T", default_value = "1000", value_parser = count)]
-    pub(crate) steps: usize,
+    /// Parameter or option of the environment: k=v, or k=low..high for a value drawn per environment, or
+    /// k_scale=s (and k_loc=m) for a log-normal one; max_steps=N sets the step limit; may be given several
+    /// times
+    #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Folder with ARC tasks [default: the built-in sample tasks]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tasks: Option<String>,
+    /// What follows when a constraint is violated: enforce, penalize, monitor or off
+    #[arg(long, value_name = "MODE", default_value = "enforce", value_parser = safety_mode)]
+    pub(crate) safety: SafetyMode,
+    /// Constraint beside the environment's own, such as "temperature<=350:hard", "0.1<CA<2:soft:penalty=-5"
+    /// or "x<=1:soft:terminate=true:name=edge"; may be given several times
+    #[arg(long = "constraint", value_name = "C", value_parser = constraint, allow_hyphen_values = true)]
+    pub(crate) constraints: Vec<Constraint>,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
+    pub(crate) seed: u64,
+}
+
+impl EnvArgs {
+    /// A batch of one such environment; commands set the rest.
+    pub(crate) fn config(&self) -> BatchConfig {
+        let tasks = self.tasks.iter().map(|folder| ("tasks".to_owned(), folder.clone()));
+        BatchConfig {
+            seed: self.seed,
+            settings: self.settings.iter().cloned().chain(tasks).collect(),
+            safety: SafetyConfig { mode: self.safety, constraints: self.constraints.clone() },
+            ..BatchConfig::default()
+        }
+    }
+}
+
+/// What acts on it.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
     /// Policy (see the list below)
     #[arg(long, value_name = "P", default_value = "random")]
     pub(crate) policy: String,
     /// Argument of the policy, such as kp=2; may be given several times
     #[arg(long = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     pub(crate) policy_args: Vec<(String, String)>,
+}
+
+impl PolicyArgs {
+    pub(crate) fn parse(&self, spec: &EnvSpec) -> Result<Policy, Failure> {
+        let arguments: Vec<_> = self.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        Ok(Policy::parse(&self.policy, &arguments, spec)?)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
     #[command(flatten)]
-    pub(crate) params: ParamArgs,
+    pub(crate) env: EnvArgs,
+    /// Number of environments; counts may be written 10_000, 10k, 1M or 1G
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = count)]
+    pub(crate) num_envs: usize,
+    /// Steps in each environment
+    #[arg(long, value_name = "T", default_value = "1000", value_parser = count)]
+    pub(crate) steps: usize,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Steps a tile of environments makes before the next tile is touched; never changes results
     /// [default: 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
     #[arg(long, value_name = "K", value_parser = count)]
@@ -71,9 +124,6 @@ pub(crate) struct RolloutArgs {
     /// Environments side by side in one instruction
     #[arg(long, value_name = "L", default_value = "auto")]
     pub(crate) lanes: Lanes,
-    /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
-    pub(crate) seed: u64,
     /// Go on from a state that --save-state wrote (same environment, size, policy and parameters)
     #[arg(long, value_name = "FILE")]
     pub(crate) load_state: Option<PathBuf>,
@@ -86,21 +136,17 @@ pub(crate) struct RolloutArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// Environment, by name or alias (see `phalanx envs`)
-    #[arg(long, value_name = "E")]
-    pub(crate) env: String,
+    #[command(flatten)]
+    pub(crate) env: EnvArgs,
     /// Exact start state, one value for each field [default: drawn from the seed]
     #[arg(long, value_name = "V1,V2,...", allow_hyphen_values = true)]
     pub(crate) state: Option<String>,
-    #[command(flatten)]
-    pub(crate) params: ParamArgs,
-    /// Actions: a CSV file with a row for each step (`-` for standard input), or random:T for T random
-    /// actions
-    #[arg(long, value_name = "FILE|random:T", default_value = "random:1000")]
+    /// Actions: a CSV file with a row for each step (`-` for standard input), policy:T for T actions of
+    /// --policy, or random:T for T random ones
+    #[arg(long, value_name = "FILE|policy:T|random:T", default_value = "policy:1000")]
     pub(crate) actions: String,
-    /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Output format
     #[arg(long, value_name = "F", default_value = "csv")]
     pub(crate) format: Format,
@@ -123,14 +169,6 @@ pub(crate) struct DemoArgs {
 pub(crate) struct CompletionsArgs {
     /// Shell
     pub(crate) shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ParamArgs {
-    /// Parameter or option of the environment: k=v, or k=low..high for a value drawn per environment;
-    /// max_steps=N sets the step limit; may be given several times
-    #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
-    pub(crate) settings: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
@@ -217,6 +255,16 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
+}
+
+fn safety_mode(text: &str) -> Result<SafetyMode, String> {
+    let found = SafetyMode::NAMES.into_iter().find(|(name, _)| *name == text);
+    let names = SafetyMode::NAMES.map(|(name, _)| name);
+    found.map(|(_, mode)| mode).ok_or_else(|| Error::unknown("mode", text, None, names).to_string())
+}
+
+fn constraint(text: &str) -> Result<Constraint, String> {
+    Constraint::parse(text).map_err(|error| error.to_string())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -4,6 +4,8 @@
 //! its steps; the words are then combined with the environment's number, so neither the order of
 //! environments in time nor their grouping into lanes, blocks and threads matters.
 
+use wide::u32x8;
+
 use crate::lanes::{Lanes, Uint};
 
 /// Odd, so that multiplication loses nothing; one for each place within a step, by position.
@@ -23,7 +25,7 @@ fn factor(place: usize) -> u32 {
 
 /// The weighted sum of an observation's bit patterns.
 #[inline(always)]
-fn weigh<R: Lanes>(obs: &[R]) -> R::Uint {
+pub(crate) fn weigh<R: Lanes>(obs: &[R]) -> R::Uint {
     obs.iter().enumerate().fold(R::Uint::splat(0), |sum, (place, value)| {
         let mut bits = value.to_bits();
         if place > 0 {
@@ -35,11 +37,39 @@ fn weigh<R: Lanes>(obs: &[R]) -> R::Uint {
     })
 }
 
+/// The same for bytes: 32 at a time, each group mixed with what came before, so that every byte counts by
+/// its place.
+#[inline(always)]
+pub(crate) fn weigh_bytes(row: &[i8]) -> u32 {
+    let bytes: &[u8] = bytemuck::cast_slice(row);
+    let (groups, tail) = bytes.as_chunks::<32>();
+    let fold = |sum: u32x8, group: &[u8; 32]| {
+        let words: [u32; 8] = bytemuck::cast(*group);
+        (sum.rotate_left(13) ^ u32x8::new(words)).mul_low(u32x8::splat(factor(1)))
+    };
+    let mut sum = groups.iter().fold(u32x8::splat(0), fold);
+    if !tail.is_empty() {
+        let mut last = [0; 32];
+        last[..tail.len()].copy_from_slice(tail);
+        sum = fold(sum, &last);
+    }
+    sum.to_array().iter().enumerate().fold(0, |all: u32, (place, word)| {
+        let mixed = word ^ word >> (1 + 3 * place);
+        all.wrapping_add(mixed.wrapping_mul(factor(place + 1)))
+    })
+}
+
 /// What the first observation of an episode adds to each lane's word. It is added to the step that ended
 /// the previous episode, so it is weighted differently.
 #[inline(always)]
 pub(crate) fn start_word<R: Lanes>(obs: &[R]) -> R::Uint {
-    weigh(obs).mul_low(R::Uint::splat(START))
+    start_weight(weigh(obs))
+}
+
+/// [`start_word`] of an observation that is already weighed.
+#[inline(always)]
+pub(crate) fn start_weight<U: Uint>(weight: U) -> U {
+    weight.mul_low(U::splat(START))
 }
 
 /// Folds a transition into each lane's word.
@@ -51,9 +81,21 @@ pub(crate) fn fold_transition<R: Lanes>(
     terminated: R::Mask,
     truncated: R::Mask,
 ) -> R::Uint {
+    fold_weight(word, weigh(obs), reward, terminated, truncated)
+}
+
+/// [`fold_transition`] of an observation that is already weighed.
+#[inline(always)]
+pub(crate) fn fold_weight<R: Lanes>(
+    word: R::Uint,
+    weight: R::Uint,
+    reward: R,
+    terminated: R::Mask,
+    truncated: R::Mask,
+) -> R::Uint {
     let reward = reward.to_bits().mul_low(R::Uint::splat(factor(0)));
     let flags = R::Uint::masked(terminated, TERMINATED).wrapping_add(R::Uint::masked(truncated, TRUNCATED));
-    word.rotate_left(5).wrapping_add(weigh(obs)).wrapping_add(reward).wrapping_add(flags)
+    word.rotate_left(5).wrapping_add(weight).wrapping_add(reward).wrapping_add(flags)
 }
 
 /// Combines the words of all environments.
@@ -116,6 +158,22 @@ mod tests {
             same += u32::from(fold_transition(7, &changed, 1.0, false, false) == base);
         }
         assert_eq!(same, 0, "of 18 336 pairs");
+    }
+
+    #[test]
+    fn every_byte_counts_by_its_place() {
+        for len in [1, 25, 32, 33, 900] {
+            let row: Vec<i8> = (0..len).map(|i| (i % 11) as i8 - 1).collect();
+            let mut seen = std::collections::HashSet::from([weigh_bytes(&row)]);
+            for place in 0..len {
+                for change in [1, 2, 3, 8] {
+                    let mut changed = row.clone();
+                    changed[place] ^= change;
+                    assert!(seen.insert(weigh_bytes(&changed)), "byte {place} of {len}");
+                }
+            }
+        }
+        assert_ne!(weigh_bytes(&[1, 2]), weigh_bytes(&[2, 1]));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Real, Uint};
 use crate::policy::{Decision, LanePolicy};
 use crate::rng::Draws;
+use crate::safety::SafetyMode;
 use crate::space::{EnvSpec, ParamInfo};
 
 /// A plain struct of lanes; [`lane_struct!`](crate::lane_struct) implements it.
@@ -223,6 +224,8 @@ pub trait LaneAction<R: Real>: Copy {
         R: Lanes;
     /// The same action in every lane, from one value per component.
     fn from_components(components: &[f64]) -> Self;
+    /// One component as a real number.
+    fn component(&self, k: usize) -> R;
 }
 
 /// The index of a discrete action.
@@ -267,6 +270,11 @@ impl<R: Real> LaneAction<R> for Discrete<R> {
     fn from_components(components: &[f64]) -> Self {
         Self(R::Uint::splat(components[0] as u32))
     }
+
+    #[inline(always)]
+    fn component(&self, _k: usize) -> R {
+        self.to_real()
+    }
 }
 
 impl<R: Real, const K: usize> LaneAction<R> for [R; K] {
@@ -296,6 +304,11 @@ impl<R: Real, const K: usize> LaneAction<R> for [R; K] {
 
     fn from_components(components: &[f64]) -> Self {
         std::array::from_fn(|k| R::splat(components[k]))
+    }
+
+    #[inline(always)]
+    fn component(&self, k: usize) -> R {
+        self[k]
     }
 }
 
@@ -334,6 +347,9 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         unreachable!("no option {name} = {value} in the spec");
     }
 
+    /// Hears what follows from a violation of its [`EnvSpec::constraints`].
+    fn set_safety(&mut self, _mode: SafetyMode) {}
+
     /// Checks what a range per parameter cannot say, such as one bound lying below another.
     fn check_params(&self, _params: &Self::Params<f64>) -> Result<(), String> {
         Ok(())
@@ -353,7 +369,29 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
 
     /// What a policy sees of a state.
     fn observe<R: Real>(&self, params: &Self::Params<R>, state: &Self::State<R>) -> Self::Obs<R>;
+
+    /// Whether [`LaneEnv::legal`] says anything; if not, it costs nothing.
+    const MASKED: bool = false;
+
+    /// The legal actions of a state, action `i` as bit `i`; for discrete spaces of at most 32 actions.
+    #[inline(always)]
+    fn legal<R: Real>(&self, _params: &Self::Params<R>, _state: &Self::State<R>) -> R::Uint {
+        R::Uint::splat(u32::MAX)
+    }
+
+    /// Whether [`LaneEnv::counts`] says anything; if not, it costs nothing.
+    const COUNTS: bool = false;
+
+    /// What happened in the step that led to this state, as numbers that a run adds up. Their names are
+    /// [`EnvSpec::counters`].
+    #[inline(always)]
+    fn counts<R: Real>(&self, _state: &Self::State<R>) -> [R::Uint; COUNTERS] {
+        [R::Uint::splat(0); COUNTERS]
+    }
 }
+
+/// Numbers that an environment may count.
+pub const COUNTERS: usize = 2;
 
 /// `value` in every lane of `R`.
 #[inline(always)]

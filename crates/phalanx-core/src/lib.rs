@@ -20,6 +20,7 @@ pub mod pool;
 pub mod probe;
 pub mod rng;
 pub mod rollout;
+pub mod safety;
 pub mod snapshot;
 pub mod solo;
 pub mod space;

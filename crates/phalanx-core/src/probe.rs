@@ -4,13 +4,15 @@
 //! it goes through the same states, bit for bit, as environment 0 of a batch with the same seed. In
 //! `f64` it is the parity mode for comparisons with a reference implementation.
 
-use crate::batch::{Configured, check_state, configure};
+use crate::batch::{BatchConfig, Configured, ObsElement, check_state, configure, configure_solo};
 use crate::env::{LaneAction, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::Real;
-use crate::policy::{Decision, LanePolicy, Moment, Random};
+use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
-use crate::space::{ActionSpace, EnvSpec};
+use crate::safety::{Guard, Signal};
+use crate::solo::{SoloAction, SoloEnv};
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 
 /// The arithmetic of a [`Probe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct ProbeStep {
     pub terminated: bool,
     /// Whether the step limit was reached.
     pub truncated: bool,
+    /// The violated constraints, a bit each; the step's cost is their number.
+    pub violated: u32,
 }
 
 /// One environment, observable in full.
@@ -47,44 +51,57 @@ pub trait Probe {
     fn set_state(&mut self, state: &[f64]) -> Result<()>;
     /// Starts the next episode.
     fn next_episode(&mut self);
-    /// The action that the random policy takes at its `tick`-th step.
-    fn random_action(&self, tick: u64) -> Vec<f64>;
+    /// Which actions are legal now, for an environment with masks; else empty.
+    fn action_mask(&self) -> Vec<bool>;
+    /// The action that `policy` takes at its `tick`-th step; `memory` is what it remembers.
+    fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>>;
     /// One step.
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep>;
 }
 
-/// A probe of an environment in lanes.
-pub fn probe<E: LaneEnv>(
-    env: E,
-    settings: &[(String, String)],
-    seed: u64,
-    precision: Precision,
-) -> Result<Box<dyn Probe>> {
-    let configured = configure(env, settings, 1, seed)?;
+/// What a policy remembers between the steps of a probe.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyMemory(Vec<f64>);
+
+/// A probe of an environment in lanes: environment 0 of the batch that `config` describes.
+pub fn probe<E: LaneEnv>(env: E, config: &BatchConfig, precision: Precision) -> Result<Box<dyn Probe>> {
+    let config = &BatchConfig { num_envs: 1, ..config.clone() };
+    let configured = configure(env, config)?;
     Ok(match precision {
-        Precision::F32 => Box::new(LaneProbe::<E, f32>::new(configured, seed)),
-        Precision::F64 => Box::new(LaneProbe::<E, f64>::new(configured, seed)),
+        Precision::F32 => Box::new(LaneProbe::<E, f32>::new(configured, config.seed)),
+        Precision::F64 => Box::new(LaneProbe::<E, f64>::new(configured, config.seed)),
     })
+}
+
+/// A probe of an environment that vectorises inside one copy. It computes as in batches, whatever the
+/// precision asked for.
+pub fn probe_solo<E: SoloEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Probe>> {
+    let (env, spec, guard) = configure_solo(env, config)?;
+    let mut state = bytemuck::Zeroable::zeroed();
+    let stream = Stream::of_seed(config.seed, 0);
+    env.reset(&mut state, &mut stream.draws(Purpose::Reset, 0, 0));
+    Ok(Box::new(SoloProbe { env, spec, guard, stream, episode: 0, steps: 0, state }))
 }
 
 struct LaneProbe<E: LaneEnv, R: Real> {
     env: E,
     spec: EnvSpec,
+    guard: Guard,
     params: E::Params<R>,
     stream: Stream<R>,
-    episode: R::Uint,
-    steps: R::Uint,
+    episode: u32,
+    steps: u32,
     state: E::State<R>,
 }
 
 impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> LaneProbe<E, R> {
     fn new(configured: Configured<E>, seed: u64) -> Self {
         let exact = configured.first_params();
-        let Configured { env, spec, .. } = configured;
+        let Configured { env, spec, guard, .. } = configured;
         let params = E::Params::<R>::from_values(|field, _| exact.value(field, 0));
         let stream = Stream::of_seed(seed, 0);
         let state = env.reset(&params, &mut stream.draws(Purpose::Reset, 0, 0));
-        Self { env, spec, params, stream, episode: 0, steps: 0, state }
+        Self { env, spec, guard, params, stream, episode: 0, steps: 0, state }
     }
 }
 
@@ -119,32 +136,172 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
         self.state = self.env.reset(&self.params, &mut self.stream.draws(Purpose::Reset, self.episode, 0));
     }
 
-    fn random_action(&self, tick: u64) -> Vec<f64> {
-        let policy = Random::new(self.spec.action.clone());
-        let moment = Moment { stream: &self.stream, tick, step: self.steps };
-        let mut working_space = policy.scratch();
-        policy.replenish(&self.stream, tick, 1, &mut working_space);
-        let mut decision = Decision::new(&policy, moment, &[], &mut (), &mut working_space);
-        match &self.spec.action {
-            ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
-            // Rounded to single precision, as every continuous action of a batch is.
-            ActionSpace::Box { low, .. } => {
-                (0..low.len()).map(|k| f64::from(decision.component(k).lane_f64(0) as f32)).collect()
+    fn action_mask(&self) -> Vec<bool> {
+        match self.spec.action {
+            ActionSpace::Discrete { n } if self.spec.action_mask != ActionMask::None => {
+                let legal = self.env.legal(&self.params, &self.state);
+                (0..n).map(|action| legal >> action & 1 == 1).collect()
             }
+            _ => Vec::new(),
         }
+    }
+
+    fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
+        let obs = self.env.observe(&self.params, &self.state);
+        let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, mask: self.action_mask() };
+        place.decide(policy, obs.as_ref(), memory)
     }
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
+        check_legal(&self.spec, action, &self.action_mask())?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
-        let step = self.env.step(&self.params, &self.state, E::Action::from_components(action), &mut draws);
+        let action = E::Action::from_components(action);
+        let step = self.env.step(&self.params, &self.state, action, &mut draws);
         self.state = step.state;
         self.steps += 1;
+        let obs = self.env.observe(&self.params, &self.state);
+        let verdict = self.guard.judge(step.reward, |signal| match signal {
+            Signal::Observation(at) => obs.as_ref()[at],
+            Signal::State(at) => R::splat(self.state.value(at, 0)),
+            Signal::Action(at) => action.component(at),
+        });
         Ok(ProbeStep {
-            reward: step.reward.lane_f64(0),
-            terminated: step.terminated,
+            reward: verdict.reward.lane_f64(0),
+            terminated: step.terminated | verdict.terminates,
             truncated: self.steps >= self.spec.max_steps,
+            violated: verdict.violated,
         })
+    }
+}
+
+struct SoloProbe<E: SoloEnv> {
+    env: E,
+    spec: EnvSpec,
+    guard: Guard,
+    stream: Stream<f32>,
+    episode: u32,
+    steps: u32,
+    state: E::State,
+}
+
+impl<E: SoloEnv> Probe for SoloProbe<E> {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn params(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    fn state(&self) -> Vec<f64> {
+        self.env.state_values(&self.state)
+    }
+
+    fn observation(&self) -> Vec<f32> {
+        let mut obs = vec![E::Elem::default(); self.spec.observation.dim()];
+        self.env.observe(&self.state, &mut obs);
+        obs.into_iter().map(ObsElement::to_real).collect()
+    }
+
+    fn set_state(&mut self, state: &[f64]) -> Result<()> {
+        check_state(&self.spec, state)?;
+        self.env.set_state_values(&mut self.state, state)?;
+        self.steps = 0;
+        Ok(())
+    }
+
+    fn next_episode(&mut self) {
+        self.episode += 1;
+        self.steps = 0;
+        self.env.reset(&mut self.state, &mut self.stream.draws(Purpose::Reset, self.episode, 0));
+    }
+
+    fn action_mask(&self) -> Vec<bool> {
+        match self.spec.action {
+            ActionSpace::Discrete { n } if self.spec.action_mask != ActionMask::None => {
+                let mut mask = vec![true; n as usize];
+                self.env.action_mask(&self.state, &mut mask);
+                mask
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
+        let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, mask: self.action_mask() };
+        place.decide(policy, &self.observation(), memory)
+    }
+
+    fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
+        check_action(&self.spec, action)?;
+        check_legal(&self.spec, action, &self.action_mask())?;
+        let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
+        let (indices, values): (Vec<i32>, Vec<f32>) = action.iter().map(|v| (*v as i32, *v as f32)).unzip();
+        let action = match self.spec.action {
+            ActionSpace::Discrete { .. } => SoloAction::Discrete(indices[0] as u32),
+            ActionSpace::MultiDiscrete { .. } => SoloAction::Multi(&indices),
+            ActionSpace::Box { .. } => SoloAction::Continuous(&values),
+        };
+        let outcome = self.env.step(&mut self.state, action, &mut draws);
+        self.steps += 1;
+        let obs = self.observation();
+        let verdict = self.guard.judge(outcome.reward, |signal| match signal {
+            Signal::Observation(at) => obs[at],
+            Signal::State(at) => self.state()[at] as f32,
+            Signal::Action(at) => action.component(at),
+        });
+        Ok(ProbeStep {
+            reward: f64::from(verdict.reward),
+            terminated: outcome.terminated | verdict.terminates,
+            truncated: self.steps >= self.spec.max_steps,
+            violated: verdict.violated,
+        })
+    }
+}
+
+/// Where a policy decides.
+struct Place<'a, R: Real> {
+    spec: &'a EnvSpec,
+    stream: &'a Stream<R>,
+    tick: u64,
+    step: R::Uint,
+    mask: Vec<bool>,
+}
+
+impl<R: Real<Uint = u32, Mask = bool>> Place<'_, R> {
+    fn decide(&self, policy: &Policy, obs: &[R], memory: &mut PolicyMemory) -> Result<Vec<f64>> {
+        policy.check(self.spec)?;
+        match policy {
+            Policy::Random(policy) => Ok(self.ask(policy, obs, memory)),
+            Policy::Controller(policy) => Ok(self.ask(policy, obs, memory)),
+            Policy::Tile(_) => Err(Error::out_of_range("the policy of a probe", "one over tiles", "one over lanes")),
+        }
+    }
+
+    fn ask<P: LanePolicy>(&self, policy: &P, obs: &[R], memory: &mut PolicyMemory) -> Vec<f64> {
+        let fields = P::Memory::<R>::NAMES.len();
+        // A memory that was never written is NaN.
+        memory.0.resize(fields, f64::NAN);
+        let mut remembered = P::Memory::<R>::from_values(|field, _| memory.0[field]);
+        let mut working_space = policy.scratch();
+        policy.replenish(self.stream, self.tick, 1, &mut working_space);
+        let moment = Moment { stream: self.stream, tick: self.tick, step: self.step };
+        let mut decision = Decision::new(policy, moment, obs, &mut remembered, &mut working_space);
+        if !self.mask.is_empty() {
+            let bits = self.mask.iter().enumerate().fold(0, |bits, (i, legal)| bits | u32::from(*legal) << i);
+            decision = decision.among(bits);
+        }
+        let action = match &self.spec.action {
+            ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
+            ActionSpace::MultiDiscrete { sizes } => (0..sizes.len()).map(|k| f64::from(decision.choice(k))).collect(),
+            // Rounded to single precision, as every continuous action of a batch is.
+            ActionSpace::Box { low, .. } => {
+                (0..low.len()).map(|k| f64::from(decision.component(k).lane_f64(0) as f32)).collect()
+            }
+        };
+        memory.0 = (0..fields).map(|field| remembered.value(field, 0)).collect();
+        action
     }
 }
 
@@ -158,13 +315,25 @@ pub fn check_action(spec: &EnvSpec, action: &[f64]) -> Result<()> {
             expected: components,
         });
     }
-    match spec.action {
-        ActionSpace::Discrete { n } if action[0].fract() != 0.0 || !(0.0..f64::from(n)).contains(&action[0]) => {
-            Err(Error::out_of_range("the action", action[0], format!("a whole number from 0 to {}", n - 1)))
+    for (k, value) in action.iter().enumerate() {
+        let choices = match &spec.action {
+            ActionSpace::Discrete { n } => *n,
+            ActionSpace::MultiDiscrete { sizes } => sizes[k],
+            ActionSpace::Box { .. } if value.is_finite() => continue,
+            ActionSpace::Box { .. } => return Err(Error::out_of_range("the action", "not finite", "a number")),
+        };
+        if value.fract() != 0.0 || !(0.0..f64::from(choices)).contains(value) {
+            let what = if components == 1 { "the action".to_owned() } else { format!("component {k} of the action") };
+            return Err(Error::out_of_range(what, value, format!("a whole number from 0 to {}", choices - 1)));
         }
-        _ if action.iter().any(|value| !value.is_finite()) => {
-            Err(Error::out_of_range("the action", "not finite", "a number"))
-        }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+fn check_legal(spec: &EnvSpec, action: &[f64], mask: &[bool]) -> Result<()> {
+    if spec.action_mask != ActionMask::Binding || mask[action[0] as usize] {
+        return Ok(());
+    }
+    let legal: Vec<_> = (0..mask.len()).filter(|i| mask[*i]).map(|i| i.to_string()).collect();
+    Err(Error::out_of_range("the action", action[0], format!("legal in this state: {}", legal.join(", "))))
 }

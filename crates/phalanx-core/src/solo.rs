@@ -4,6 +4,7 @@
 //! environment implements [`SoloEnv`]: one copy, stepped in place. The engine runs it behind the same
 //! [`Batch`](crate::batch::Batch) interface, with the same randomness, autoreset and snapshots.
 
+use crate::batch::ObsElement;
 use crate::error::Result;
 use crate::rng::Draws;
 use crate::space::EnvSpec;
@@ -13,8 +14,21 @@ use crate::space::EnvSpec;
 pub enum SoloAction<'a> {
     /// An index.
     Discrete(u32),
+    /// An index for each component.
+    Multi(&'a [i32]),
     /// A value for each component.
     Continuous(&'a [f32]),
+}
+
+impl SoloAction<'_> {
+    /// One component as a real number.
+    pub fn component(&self, k: usize) -> f32 {
+        match self {
+            Self::Discrete(index) => *index as f32,
+            Self::Multi(indices) => indices[k] as f32,
+            Self::Continuous(values) => values[k],
+        }
+    }
 }
 
 /// What a step of one environment gives.
@@ -30,13 +44,22 @@ pub struct Outcome {
 pub trait SoloEnv: Clone + Send + Sync + 'static {
     /// What changes from step to step; plain data, so that a snapshot is a copy.
     type State: bytemuck::Pod + Send + Sync;
+    /// What observations are made of: `f32` or `i8`.
+    type Elem: ObsElement;
 
     /// Names, spaces and limits.
     fn spec(&self) -> EnvSpec;
 
-    /// Makes a batch-wide choice; `name` and `value` are already known to be in [`EnvSpec::options`].
-    fn set_option(&mut self, name: &str, value: &str) {
+    /// Makes a batch-wide choice; `name` is already known to be in [`EnvSpec::options`], and `value` to be
+    /// one of its choices if it has any.
+    fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
         unreachable!("no option {name} = {value} in the spec");
+    }
+
+    /// Checks the options against each other and does what follows from all of them, such as reading files.
+    /// Called once, after the last [`SoloEnv::set_option`].
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
     }
 
     /// Turns `state` into a start state.
@@ -46,7 +69,12 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     fn step(&self, state: &mut Self::State, action: SoloAction<'_>, draws: &mut Draws<f32>) -> Outcome;
 
     /// Writes what a policy sees of a state.
-    fn observe(&self, state: &Self::State, obs: &mut [f32]);
+    fn observe(&self, state: &Self::State, obs: &mut [Self::Elem]);
+
+    /// Writes which actions are legal, for an environment with one discrete choice.
+    fn action_mask(&self, _state: &Self::State, mask: &mut [bool]) {
+        mask.fill(true);
+    }
 
     /// The state as numbers, in the order of [`EnvSpec::state_names`].
     fn state_values(&self, state: &Self::State) -> Vec<f64>;

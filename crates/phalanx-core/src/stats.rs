@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lanes::{BLOCK, Lanes, Line, Stored};
+use crate::env::COUNTERS;
+use crate::lanes::{BLOCK, Lanes, Line, Mask, Stored, Uint};
+use crate::safety::MAX_CONSTRAINTS;
 
 /// Returns are summed in fixed point (2^-16), because integer sums are associative: the statistics of a
 /// run have the same bits for every chunk size, thread count and lane width.
 const FIXED_POINT: f64 = 65_536.0;
 
-/// Sums over finished episodes.
+/// Sums over finished episodes, and over the steps of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpisodeStats {
     episodes: u64,
@@ -16,6 +18,12 @@ pub struct EpisodeStats {
     length_squares: u128,
     return_sum: i128,
     return_squares: u128,
+    cost_sum: u64,
+    cost_squares: u128,
+    /// Steps that violated each constraint, of unfinished episodes too.
+    violations: [u64; MAX_CONSTRAINTS],
+    /// What the environment counted, in unfinished episodes too.
+    counts: [u64; COUNTERS],
 }
 
 #[inline(always)]
@@ -36,13 +44,30 @@ pub struct MeanStd {
 impl EpisodeStats {
     /// Adds one finished episode.
     #[inline(always)]
-    pub fn add(&mut self, episode_return: f32, length: u32) {
+    pub fn add(&mut self, episode_return: f32, length: u32, cost: u32) {
         let fixed = fixed_point(episode_return);
         self.episodes += 1;
         self.length_sum += u64::from(length);
         self.length_squares += u128::from(u64::from(length) * u64::from(length));
         self.return_sum += i128::from(fixed);
         self.return_squares = self.return_squares.saturating_add((i128::from(fixed) * i128::from(fixed)) as u128);
+        self.cost_sum += u64::from(cost);
+        self.cost_squares += u128::from(u64::from(cost) * u64::from(cost));
+    }
+
+    /// Adds the constraints that one step of one environment violated, a bit each.
+    #[inline(always)]
+    pub(crate) fn add_violations(&mut self, mut violated: u32) {
+        while violated != 0 {
+            self.violations[violated.trailing_zeros() as usize] += 1;
+            violated &= violated - 1;
+        }
+    }
+
+    /// Adds what environments counted.
+    #[inline(always)]
+    pub(crate) fn add_counts(&mut self, counts: [u64; COUNTERS]) {
+        self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
 
     /// Adds the episodes of another set.
@@ -52,6 +77,10 @@ impl EpisodeStats {
         self.length_squares += other.length_squares;
         self.return_sum += other.return_sum;
         self.return_squares = self.return_squares.saturating_add(other.return_squares);
+        self.cost_sum += other.cost_sum;
+        self.cost_squares += other.cost_squares;
+        self.violations.iter_mut().zip(other.violations).for_each(|(sum, violations)| *sum += violations);
+        self.add_counts(other.counts);
     }
 
     /// Number of finished episodes.
@@ -67,6 +96,22 @@ impl EpisodeStats {
     /// Mean and spread of the length; `None` before the first episode has finished.
     pub fn lengths(&self) -> Option<MeanStd> {
         self.mean_std(self.length_sum as f64, self.length_squares as f64)
+    }
+
+    /// Mean and spread of the cost; `None` before the first episode has finished.
+    pub fn costs(&self) -> Option<MeanStd> {
+        self.mean_std(self.cost_sum as f64, self.cost_squares as f64)
+    }
+
+    /// Steps that violated each constraint, in the order of
+    /// [`EnvSpec::constraints`](crate::space::EnvSpec::constraints).
+    pub fn violations(&self) -> &[u64; MAX_CONSTRAINTS] {
+        &self.violations
+    }
+
+    /// What the environments counted, in the order of [`EnvSpec::counters`](crate::space::EnvSpec::counters).
+    pub fn counts(&self) -> &[u64; COUNTERS] {
+        &self.counts
     }
 
     fn mean_std(&self, sum: f64, squares: f64) -> Option<MeanStd> {
@@ -88,6 +133,8 @@ pub(crate) struct Tally {
     lanes: [u32; Self::CAPACITY],
     returns: [Line; Self::CAPACITY],
     lengths: [Line; Self::CAPACITY],
+    /// Zero unless costs are noted.
+    costs: [Line; Self::CAPACITY],
 }
 
 impl Tally {
@@ -95,7 +142,14 @@ impl Tally {
 
     pub(crate) fn new() -> Self {
         let lines = [Line::default(); Self::CAPACITY];
-        Self { stats: EpisodeStats::default(), noted: 0, lanes: [0; Self::CAPACITY], returns: lines, lengths: lines }
+        Self {
+            stats: EpisodeStats::default(),
+            noted: 0,
+            lanes: [0; Self::CAPACITY],
+            returns: lines,
+            lengths: lines,
+            costs: lines,
+        }
     }
 
     /// All episodes noted so far.
@@ -124,6 +178,35 @@ impl Tally {
         self.noted = at + usize::from(lanes != 0);
     }
 
+    /// Says what the episodes cost that the next [`Tally::note`] notes.
+    #[inline(always)]
+    pub(crate) fn cost<R: Lanes>(&mut self, cost: R::Uint) {
+        cost.store(&mut self.costs[self.noted % Self::CAPACITY], 0);
+    }
+
+    /// Counts violations of a step in some lanes (bit by bit); `violated` has a bit per constraint.
+    #[inline(always)]
+    pub(crate) fn violations<R: Lanes>(&mut self, lanes: u32, violated: R::Uint) {
+        let any = R::Mask::bits(!violated.eq(R::Uint::splat(0))) & lanes;
+        if any != 0 {
+            self.count_violations::<R>(any, violated);
+        }
+    }
+
+    #[inline(never)]
+    fn count_violations<R: Lanes>(&mut self, mut lanes: u32, violated: R::Uint) {
+        while lanes != 0 {
+            self.stats.add_violations(violated.lane(lanes.trailing_zeros() as usize % R::LANES));
+            lanes &= lanes - 1;
+        }
+    }
+
+    /// Adds what the environments of some lanes (bit by bit) counted.
+    pub(crate) fn counts<R: Lanes>(&mut self, lanes: u32, counts: [R::Uint; COUNTERS]) {
+        let exist = (0..R::LANES).filter(|lane| lanes >> lane & 1 == 1);
+        self.stats.add_counts(counts.map(|count| exist.clone().map(|lane| u64::from(count.lane(lane))).sum()));
+    }
+
     #[inline(never)]
     fn count(&mut self) {
         // Local sums stay in registers.
@@ -132,7 +215,7 @@ impl Tally {
             let mut lanes = self.lanes[i];
             while lanes != 0 {
                 let lane = lanes.trailing_zeros() as usize % BLOCK;
-                stats.add(f32::from_bits(self.returns[i].0[lane]), self.lengths[i].0[lane]);
+                stats.add(f32::from_bits(self.returns[i].0[lane]), self.lengths[i].0[lane], self.costs[i].0[lane]);
                 lanes &= lanes - 1;
             }
         }
@@ -150,13 +233,13 @@ mod tests {
         let mut stats = EpisodeStats::default();
         assert_eq!(stats.returns(), None);
         for (episode_return, length) in [(1.0, 10), (2.0, 20), (3.0, 30), (-6.0, 40)] {
-            stats.add(episode_return, length);
+            stats.add(episode_return, length, length / 10);
         }
         let mut twice = stats;
         twice.merge(&stats);
         for stats in [stats, twice] {
             let (returns, lengths) = (stats.returns().unwrap(), stats.lengths().unwrap());
-            assert_eq!((returns.mean, lengths.mean), (0.0, 25.0));
+            assert_eq!((returns.mean, lengths.mean, stats.costs().unwrap().mean), (0.0, 25.0, 2.5));
             assert!((returns.std - 12.5_f64.sqrt()).abs() < 1e-12, "{returns:?}");
             assert!((lengths.std - 125_f64.sqrt()).abs() < 1e-12, "{lengths:?}");
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, Reset, StepBuffers, build, build_solo};
-use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
@@ -31,19 +31,13 @@ lane_params! {
 }
 
 fn spec() -> EnvSpec {
-    EnvSpec {
-        name: "Walk-v0",
-        description: "a drunkard between two walls",
-        observation: ObservationSpace::symmetric(&["position", "kicks"], &[2.0, f32::INFINITY]),
-        action: ActionSpace::Box { low: vec![-0.1, -0.2], high: vec![0.1, 0.2] },
-        state_names: State::<f32>::NAMES,
-        params: Params::<f32>::INFO.to_vec(),
-        options: vec![],
-        max_steps: 20,
-        dt: None,
-        dt_param: None,
-        reward_threshold: None,
-    }
+    EnvSpec::of::<Walk>(
+        "Walk-v0",
+        "a drunkard between two walls",
+        ObservationSpace::symmetric(&["position", "kicks"], &[2.0, f32::INFINITY]),
+        ActionSpace::Box { low: vec![-0.1, -0.2], high: vec![0.1, 0.2] },
+        20,
+    )
 }
 
 impl LaneEnv for Walk {
@@ -93,6 +87,7 @@ struct SoloState {
 
 impl SoloEnv for SoloWalk {
     type State = SoloState;
+    type Elem = f32;
 
     fn spec(&self) -> EnvSpec {
         EnvSpec { params: vec![], ..spec() }
@@ -210,8 +205,8 @@ fn solo_environments_keep_every_promise_of_a_batch() {
             if let Err(Error::ResetNeeded { env }) = results[0] {
                 let mut mask = vec![false; n];
                 mask[env] = true;
-                lanes.reset_into(Reset::Mask(&mask), &mut expected.obs).unwrap();
-                solo.reset_into(Reset::Mask(&mask), &mut found.obs).unwrap();
+                lanes.reset_into(Reset::Mask(&mask), (&mut expected.obs).into()).unwrap();
+                solo.reset_into(Reset::Mask(&mask), (&mut found.obs).into()).unwrap();
             }
             assert_eq!(found.obs, expected.obs, "{mode:?} call {call}");
             assert_eq!(
@@ -231,7 +226,7 @@ fn solo_environments_keep_every_promise_of_a_batch() {
         assert_eq!(solo.stats(), lanes.stats());
         let (snapshot, obs) = saved.unwrap();
         solo.restore(&snapshot).unwrap();
-        solo.observe_into(&mut found.obs).unwrap();
+        solo.observe_into((&mut found.obs).into()).unwrap();
         assert_eq!(found.obs, obs);
         assert!(lanes.restore(&snapshot).is_err(), "the two kinds store different things");
         solo.set_state(20, &[0.25, 2.0]).unwrap();

@@ -59,10 +59,9 @@ fn step_into(env: &'static str, num_envs: usize, autoreset: Autoreset, pool: &Ar
             let start = Instant::now();
             for call in 0..calls {
                 let rows = call % 100 * num_envs..(call % 100 + 1) * num_envs;
-                let actions = match action {
-                    ActionSpace::Discrete { .. } => Actions::Discrete(&indices[rows]),
-                    ActionSpace::Box { .. } => Actions::Continuous(&values[rows]),
-                };
+                let discrete = action.is_discrete();
+                let actions =
+                    if discrete { Actions::Discrete(&indices[rows]) } else { Actions::Continuous(&values[rows]) };
                 batch.step_into(actions, buffers.out()).unwrap();
             }
             std::hint::black_box(&buffers.obs);

@@ -16,7 +16,7 @@
 
 use std::f64::consts::{PI, TAU};
 
-use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
@@ -117,22 +117,22 @@ impl LaneEnv for Acrobot {
         const NAMES: &[&str] = &["cos_theta1", "sin_theta1", "cos_theta2", "sin_theta2", "theta1_dot", "theta2_dot"];
         let (w1, w2) = (4.0 * std::f32::consts::PI, 9.0 * std::f32::consts::PI);
         EnvSpec {
-            name: "Acrobot-v1",
-            description: "swing the tip of a two-link pendulum up with torque -1 (0), 0 (1) or +1 (2) on the middle joint",
-            observation: ObservationSpace::symmetric(NAMES, &[1.0, 1.0, 1.0, 1.0, w1, w2]),
-            action: ActionSpace::Discrete { n: 3 },
-            state_names: State::<f32>::NAMES,
-            params: Params::<f32>::INFO.to_vec(),
-            options: vec![OptionInfo {
-                name: "book_or_nips",
-                value: if self.nips { "nips" } else { "book" },
-                choices: &["book", "nips"],
-                description: "the equations of Sutton & Barto's book, or those of the 1996 paper",
-            }],
-            max_steps: 500,
+            options: vec![OptionInfo::choice(
+                "book_or_nips",
+                if self.nips { "nips" } else { "book" },
+                &["book", "nips"],
+                "the equations of Sutton & Barto's book, or those of the 1996 paper",
+            )],
             dt: Some(0.2),
             dt_param: Some("dt"),
             reward_threshold: Some(-100.0),
+            ..EnvSpec::of::<Self>(
+                "Acrobot-v1",
+                "swing the tip of a two-link pendulum up with torque -1 (0), 0 (1) or +1 (2) on the middle joint",
+                ObservationSpace::symmetric(NAMES, &[1.0, 1.0, 1.0, 1.0, w1, w2]),
+                ActionSpace::Discrete { n: 3 },
+                500,
+            )
         }
     }
 

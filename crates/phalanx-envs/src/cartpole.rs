@@ -11,7 +11,7 @@
 //!
 //! Deviations: the equations are rearranged (multiplied by M), which changes results by rounding only.
 
-use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
@@ -58,33 +58,29 @@ impl LaneEnv for CartPole {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "CartPole-v1",
-            description: "balance a pole on a cart that is pushed left (0) or right (1)",
-            observation: ObservationSpace::symmetric(
-                State::<f32>::NAMES,
-                &[4.8, f32::INFINITY, 0.418_879_03, f32::INFINITY],
-            ),
-            action: ActionSpace::Discrete { n: 2 },
-            state_names: State::<f32>::NAMES,
-            params: Params::<f32>::INFO.to_vec(),
             options: vec![
-                OptionInfo {
-                    name: "sutton_barto_reward",
-                    value: if self.sutton_barto_reward { "true" } else { "false" },
-                    choices: &["false", "true"],
-                    description: "reward 0 for each step and -1 for the last instead of 1 for every step",
-                },
-                OptionInfo {
-                    name: "kinematics_integrator",
-                    value: if self.semi_implicit { "semi_implicit" } else { "euler" },
-                    choices: &["euler", "semi_implicit"],
-                    description: "whether positions move with the old or with the new speeds",
-                },
+                OptionInfo::flag(
+                    "sutton_barto_reward",
+                    self.sutton_barto_reward,
+                    "reward 0 for each step and -1 for the last instead of 1 for every step",
+                ),
+                OptionInfo::choice(
+                    "kinematics_integrator",
+                    if self.semi_implicit { "semi_implicit" } else { "euler" },
+                    &["euler", "semi_implicit"],
+                    "whether positions move with the old or with the new speeds",
+                ),
             ],
-            max_steps: 500,
             dt: Some(0.02),
             dt_param: Some("tau"),
             reward_threshold: Some(475.0),
+            ..EnvSpec::of::<Self>(
+                "CartPole-v1",
+                "balance a pole on a cart that is pushed left (0) or right (1)",
+                ObservationSpace::symmetric(State::<f32>::NAMES, &[4.8, f32::INFINITY, 0.418_879_03, f32::INFINITY]),
+                ActionSpace::Discrete { n: 2 },
+                500,
+            )
         }
     }
 
@@ -203,11 +199,13 @@ mod tests {
     /// Single precision stays within the measured distance of double precision under equal actions.
     #[test]
     fn single_precision_stays_close_to_double() {
+        use phalanx_core::batch::BatchConfig;
         use phalanx_core::probe::{Precision, probe};
         let (mut worst_10, mut worst_50) = (0.0_f64, 0.0_f64);
         for seed in 0..2_000 {
+            let config = BatchConfig { seed, ..BatchConfig::default() };
             let pair = [Precision::F32, Precision::F64]
-                .map(|precision| probe(CartPole::default(), &[], seed, precision).unwrap());
+                .map(|precision| probe(CartPole::default(), &config, precision).unwrap());
             let [mut single, mut double] = pair;
             double.set_state(&single.state()).unwrap();
             for tick in 0..50 {

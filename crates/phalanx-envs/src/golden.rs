@@ -1,13 +1,14 @@
 //! How the environments' golden vectors are checked: states stepped in double precision against numbers
 //! that Gymnasium printed.
 
+use phalanx_core::batch::BatchConfig;
 use phalanx_core::env::LaneEnv;
 use phalanx_core::probe::{Precision, Probe, ProbeStep, probe};
 
 /// A probe of an environment in double precision with `name=value` settings.
 pub(crate) fn exact<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
-    let settings: Vec<_> = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    probe(env, &settings, 0, Precision::F64).unwrap()
+    let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    probe(env, &BatchConfig { settings, ..BatchConfig::default() }, Precision::F64).unwrap()
 }
 
 /// Sets `start`, takes each action and expects each state, within `tolerance`.

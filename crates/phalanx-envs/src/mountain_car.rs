@@ -10,7 +10,7 @@
 //! The task ends at `p' >= goal_position` with `v' >= goal_velocity`; every step, the last included,
 //! costs 1.
 
-use phalanx_core::env::{Discrete, LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
@@ -51,17 +51,14 @@ impl LaneEnv for MountainCar {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "MountainCar-v0",
-            description: "swing a weak car out of a valley: push left (0), none (1) or right (2)",
-            observation: observation_space(),
-            action: ActionSpace::Discrete { n: 3 },
-            state_names: State::<f32>::NAMES,
-            params: Params::<f32>::INFO.to_vec(),
-            options: vec![],
-            max_steps: 200,
-            dt: None,
-            dt_param: None,
             reward_threshold: Some(-110.0),
+            ..EnvSpec::of::<Self>(
+                "MountainCar-v0",
+                "swing a weak car out of a valley: push left (0), none (1) or right (2)",
+                observation_space(),
+                ActionSpace::Discrete { n: 3 },
+                200,
+            )
         }
     }
 
@@ -103,7 +100,7 @@ impl LaneEnv for MountainCar {
 
 /// What both mountain cars see.
 pub(crate) fn observation_space() -> ObservationSpace {
-    ObservationSpace { names: State::<f32>::NAMES, low: vec![-1.2, -0.07], high: vec![0.6, 0.07] }
+    ObservationSpace::vector(State::<f32>::NAMES, vec![-1.2, -0.07], vec![0.6, 0.07])
 }
 
 /// The valley that both mountain cars drive in.

@@ -4,7 +4,7 @@
 //! `clip(a, ±1) power`. The reward is 100 on reaching the goal, minus 0.1 a² with the action as given,
 //! not as clipped.
 
-use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{LaneEnv, Step};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec};
@@ -47,17 +47,14 @@ impl LaneEnv for MountainCarContinuous {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "MountainCarContinuous-v0",
-            description: "swing a weak car out of a valley with a throttle that costs energy",
-            observation: observation_space(),
-            action: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
-            state_names: State::<f32>::NAMES,
-            params: Params::<f32>::INFO.to_vec(),
-            options: vec![],
-            max_steps: 999,
-            dt: None,
-            dt_param: None,
             reward_threshold: Some(90.0),
+            ..EnvSpec::of::<Self>(
+                "MountainCarContinuous-v0",
+                "swing a weak car out of a valley with a throttle that costs energy",
+                observation_space(),
+                ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+                999,
+            )
         }
     }
 

@@ -11,7 +11,7 @@
 
 use std::f64::consts::TAU;
 
-use phalanx_core::env::{LaneEnv, LaneParams, LaneStruct, Step};
+use phalanx_core::env::{LaneEnv, Step};
 use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
@@ -72,17 +72,15 @@ impl LaneEnv for Pendulum {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "Pendulum-v1",
-            description: "swing a pendulum up (theta = 0) and hold it there with a limited torque",
-            observation: ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
-            action: ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
-            state_names: State::<f32>::NAMES,
-            params: Params::<f32>::INFO.to_vec(),
-            options: vec![],
-            max_steps: 200,
             dt: Some(0.05),
             dt_param: Some("dt"),
-            reward_threshold: None,
+            ..EnvSpec::of::<Self>(
+                "Pendulum-v1",
+                "swing a pendulum up (theta = 0) and hold it there with a limited torque",
+                ObservationSpace::symmetric(OBSERVATION_NAMES, &[1.0, 1.0, 8.0]),
+                ActionSpace::Box { low: vec![-2.0], high: vec![2.0] },
+                200,
+            )
         }
     }
 

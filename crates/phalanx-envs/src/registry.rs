@@ -7,9 +7,6 @@ use phalanx_core::{Error, Result};
 
 use crate::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl};
 
-/// Something that makes a probe: settings, seed, precision.
-type MakeProbe = fn(&[(String, String)], u64, Precision) -> Result<Box<dyn Probe>>;
-
 /// A registered environment.
 #[derive(Clone, Copy)]
 pub struct Entry {
@@ -17,7 +14,7 @@ pub struct Entry {
     pub aliases: &'static [&'static str],
     spec: fn() -> EnvSpec,
     batch: fn(&BatchConfig) -> Result<Box<dyn Batch>>,
-    probe: MakeProbe,
+    probe: fn(&BatchConfig, Precision) -> Result<Box<dyn Probe>>,
 }
 
 impl std::fmt::Debug for Entry {
@@ -33,7 +30,7 @@ macro_rules! lane {
             aliases: $aliases,
             spec: || phalanx_core::env::LaneEnv::spec(&<$env>::default()),
             batch: |config| batch::build(<$env>::default(), config),
-            probe: |settings, seed, precision| probe::probe(<$env>::default(), settings, seed, precision),
+            probe: |config, precision| probe::probe(<$env>::default(), config, precision),
         }
     };
 }
@@ -59,9 +56,9 @@ impl Entry {
         (self.batch)(config)
     }
 
-    /// One environment under the microscope.
-    pub fn probe(&self, settings: &[(String, String)], seed: u64, precision: Precision) -> Result<Box<dyn Probe>> {
-        (self.probe)(settings, seed, precision)
+    /// One environment under the microscope: the first of the batch that `config` describes.
+    pub fn probe(&self, config: &BatchConfig, precision: Precision) -> Result<Box<dyn Probe>> {
+        (self.probe)(config, precision)
     }
 }
 

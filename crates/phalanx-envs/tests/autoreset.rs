@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ActionTable, all_envs, batch, config};
+use common::{ActionTable, Buffers, all_envs, batch, config};
 use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, Reset, StepBuffers};
 use phalanx_core::{Error, Result};
 
@@ -18,32 +18,30 @@ type Transition = (Vec<f32>, f32, bool, bool);
 /// Steps `env` for `steps` real steps with actions that depend only on how many real steps were made.
 fn transitions(env: &str, mode: Autoreset, steps: usize) -> (Vec<Transition>, Vec<Vec<f32>>) {
     let mut batch = short(env, 1, mode);
-    let dim = batch.spec().observation.dim();
-    let space = batch.spec().action.clone();
-    let mut buffers = StepBuffers::new(1, dim);
-    let mut starts = vec![batch_observation(batch.as_ref(), dim)];
+    let mut buffers = Buffers::new(1, batch.spec());
+    let mut starts = vec![batch_observation(batch.as_ref())];
     let mut made = Vec::new();
     let mut ended = false;
     while made.len() < steps {
-        let table = ActionTable::new(&space, 1, made.len());
         if ended && mode == Autoreset::Disabled {
-            let mut obs = vec![0.0; dim];
-            batch.reset_into(Reset::Mask(&[true]), &mut obs).unwrap();
-            starts.push(obs);
+            batch.reset_into(Reset::Mask(&[true]), buffers.obs()).unwrap();
+            starts.push(buffers.all_obs());
             ended = false;
         }
+        let table = ActionTable::for_batch(batch.as_ref(), made.len());
         batch.step_into(table.actions(), buffers.out()).unwrap();
+        let (reward, terminated, truncated) = (buffers.rewards()[0], buffers.terminated()[0], buffers.truncated()[0]);
         if ended && mode == Autoreset::NextStep {
-            assert_eq!((buffers.rewards[0], buffers.terminated[0], buffers.truncated[0]), (0.0, false, false));
-            starts.push(buffers.obs.clone());
+            assert_eq!((reward, terminated, truncated), (0.0, false, false));
+            starts.push(buffers.all_obs());
             ended = false;
             continue;
         }
-        let done = buffers.terminated[0] || buffers.truncated[0];
-        let obs = if done { buffers.final_obs.clone() } else { buffers.obs.clone() };
-        made.push((obs, buffers.rewards[0], buffers.terminated[0], buffers.truncated[0]));
+        let done = terminated || truncated;
+        let obs = if done { buffers.final_obs() } else { buffers.all_obs() };
+        made.push((obs, reward, terminated, truncated));
         if done && mode == Autoreset::SameStep {
-            starts.push(buffers.obs.clone());
+            starts.push(buffers.all_obs());
         } else {
             ended = done;
         }
@@ -51,10 +49,10 @@ fn transitions(env: &str, mode: Autoreset, steps: usize) -> (Vec<Transition>, Ve
     (made, starts)
 }
 
-fn batch_observation(batch: &dyn Batch, dim: usize) -> Vec<f32> {
-    let mut obs = vec![0.0; batch.num_envs() * dim];
-    batch.observe_into(&mut obs).unwrap();
-    obs
+fn batch_observation(batch: &dyn Batch) -> Vec<f32> {
+    let mut buffers = Buffers::new(batch.num_envs(), batch.spec());
+    batch.observe_into(buffers.obs()).unwrap();
+    buffers.all_obs()
 }
 
 #[test]
@@ -128,8 +126,8 @@ fn disabled_refuses_to_step_on_and_changes_nothing() {
     let mut mask = [true; 20];
     mask[13] = false;
     let mut obs = vec![0.0; 40];
-    let old = batch_observation(batch.as_ref(), 2);
-    batch.reset_into(Reset::Mask(&mask), &mut obs).unwrap();
+    let old = batch_observation(batch.as_ref());
+    batch.reset_into(Reset::Mask(&mask), (&mut obs).into()).unwrap();
     assert_eq!(obs[26..28], old[26..28], "an environment outside of the mask keeps its state");
     assert_ne!(obs[24..26], old[24..26]);
     assert_eq!(batch.step_into(Actions::Discrete(&actions), buffers.out()), Err(Error::ResetNeeded { env: 13 }));
@@ -166,9 +164,9 @@ fn wrong_arrays_are_refused_before_anything_changes() {
         step(discrete.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
         step(continuous.as_mut(), Actions::Continuous(&[0.0, f32::NAN, 0.0]), 3, 3),
         step(continuous.as_mut(), Actions::Discrete(&[0; 3]), 3, 3),
-        discrete.reset_into(Reset::Mask(&[true; 2]), &mut [0.0; 12]),
-        discrete.reset_into(Reset::Seeds(&[1, 2]), &mut [0.0; 12]),
-        discrete.reset_into(Reset::All, &mut [0.0; 11]),
+        discrete.reset_into(Reset::Mask(&[true; 2]), [0.0; 12].as_mut_slice().into()),
+        discrete.reset_into(Reset::Seeds(&[1, 2]), [0.0; 12].as_mut_slice().into()),
+        discrete.reset_into(Reset::All, [0.0; 11].as_mut_slice().into()),
         discrete.set_state(0, &[0.0; 3]),
         discrete.set_state(0, &[0.0, f64::NAN, 0.0, 0.0]),
         discrete.set_state(3, &[0.0; 4]),

@@ -8,11 +8,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
-use common::{ActionTable, all_envs, batch, rollout};
-use phalanx_core::batch::{Autoreset, BatchConfig, StepBuffers};
+use common::{ActionTable, Buffers, all_envs, batch, rollout};
+use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::{Pool, Rows};
 use phalanx_core::rollout::Rollout;
+use phalanx_core::space::{ActionMask, Element};
 
 struct Counting;
 
@@ -74,16 +75,24 @@ fn steady_state_allocates_nothing() {
                     ..BatchConfig::default()
                 };
                 let mut batch = batch(env, &config);
-                let mut buffers = StepBuffers::new(num_envs, batch.spec().observation.dim());
+                let mut buffers = Buffers::new(num_envs, batch.spec());
                 let table = ActionTable::new(&batch.spec().action, num_envs, 0);
-                let mut random = rollout(batch.as_ref(), "random", &[]);
-                let mut constant = rollout(batch.as_ref(), "constant", &[]);
-                let mut tiles = Rollout::new(Policy::Tile(Arc::new(Still)), batch.as_ref());
+                let mut rollouts = vec![rollout(batch.as_ref(), "random", &[])];
+                // A state may forbid the actions of what does not look at masks.
+                let unmasked = batch.spec().action_mask == ActionMask::None;
+                if unmasked {
+                    rollouts.push(rollout(batch.as_ref(), "constant", &[]));
+                }
+                if unmasked && batch.spec().observation.element == Element::F32 {
+                    rollouts.push(Rollout::new(Policy::Tile(Arc::new(Still)), batch.as_ref()));
+                }
                 let mut round = |steps: usize| {
                     for _ in 0..steps {
-                        batch.step_into(table.actions(), buffers.out()).unwrap();
+                        if unmasked {
+                            batch.step_into(table.actions(), buffers.out()).unwrap();
+                        }
                     }
-                    for rollout in [&mut random, &mut constant, &mut tiles] {
+                    for rollout in &mut rollouts {
                         batch.advance(rollout, steps).unwrap();
                     }
                 };

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{ActionTable, all_envs, batch, batch_on, config, rollout};
-use phalanx_core::batch::{Autoreset, LaneWidth, Reset, StepBuffers};
-use phalanx_core::probe::Precision;
+use common::{ActionTable, Buffers, all_envs, batch, batch_on, config, rollout};
+use phalanx_core::batch::{Autoreset, LaneWidth, Reset};
+use phalanx_core::policy::Policy;
+use phalanx_core::probe::{PolicyMemory, Precision};
 use phalanx_core::stats::EpisodeStats;
 use phalanx_envs::registry;
 
@@ -74,9 +75,9 @@ fn every_batch_size_works_and_a_prefix_of_a_batch_is_a_smaller_batch() {
             let mut batch = batch_on(env, num_envs, lanes, 2, &[]);
             let mut rollout = rollout(batch.as_ref(), "random", &[]);
             rollout.run(batch.as_mut(), 300, 64, |_| true).unwrap();
-            let mut obs = vec![0.0; num_envs * dim];
-            batch.observe_into(&mut obs).unwrap();
-            obs
+            let mut buffers = Buffers::new(num_envs, batch.spec());
+            batch.observe_into(buffers.obs()).unwrap();
+            buffers.all_obs()
         };
         let whole = observations(100, LaneWidth::Sixteen);
         for num_envs in [1, 2, 7, 8, 9, 15, 16, 17, 33] {
@@ -142,25 +143,26 @@ fn step_into_equals_a_probe_step_by_step() {
             let num_envs = 21;
             let mut batch = batch_on(env, num_envs, lanes, 1, &[]);
             let (dim, components) = (batch.spec().observation.dim(), batch.spec().action.components());
-            let mut probe = registry::find(env).unwrap().probe(&[], 11, Precision::F32).unwrap();
-            let mut buffers = StepBuffers::new(num_envs, dim);
-            batch.observe_into(&mut buffers.obs).unwrap();
-            assert_eq!(buffers.obs[..dim], probe.observation(), "{env}");
+            let config = config(1, 11, Autoreset::SameStep);
+            let mut probe = registry::find(env).unwrap().probe(&config, Precision::F32).unwrap();
+            let mut buffers = Buffers::new(num_envs, batch.spec());
+            batch.observe_into(buffers.obs()).unwrap();
+            assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{env}");
             for call in 0..1_200 {
-                let table = ActionTable::new(&batch.spec().action, num_envs, call);
+                let table = ActionTable::for_batch(batch.as_ref(), call);
                 batch.step_into(table.actions(), buffers.out()).unwrap();
                 let step = probe.step(&table.of_env(0, components)).unwrap();
-                assert_eq!(f64::from(buffers.rewards[0]), step.reward, "{env} call {call}");
+                assert_eq!(f64::from(buffers.rewards()[0]), step.reward, "{env} call {call}");
                 assert_eq!(
-                    (buffers.terminated[0], buffers.truncated[0]),
-                    (step.terminated, step.truncated),
+                    (buffers.terminated()[0], buffers.truncated()[0], buffers.violations()[0]),
+                    (step.terminated, step.truncated, step.violated),
                     "{env} call {call}"
                 );
                 if step.terminated || step.truncated {
-                    assert_eq!(buffers.final_obs[..dim], probe.observation(), "{env} call {call}");
+                    assert_eq!(buffers.final_obs()[..dim], probe.observation(), "{env} call {call}");
                     probe.next_episode();
                 }
-                assert_eq!(buffers.obs[..dim], probe.observation(), "{env} call {call}");
+                assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{env} call {call}");
                 assert_eq!(batch.state(0).unwrap(), probe.state(), "{env} call {call}");
             }
         }
@@ -172,10 +174,13 @@ fn random_rollouts_take_the_actions_that_a_probe_takes() {
     for env in all_envs() {
         let mut batch = batch_on(env, 3, LaneWidth::Sixteen, 1, &[]);
         let mut rollout = rollout(batch.as_ref(), "random", &[]);
-        let mut probe = registry::find(env).unwrap().probe(&[], 11, Precision::F32).unwrap();
+        let config = config(1, 11, Autoreset::SameStep);
+        let mut probe = registry::find(env).unwrap().probe(&config, Precision::F32).unwrap();
+        let (policy, mut memory) = (Policy::parse("random", &[], probe.spec()).unwrap(), PolicyMemory::default());
         for tick in 0..700 {
             batch.advance(&mut rollout, 1).unwrap();
-            let step = probe.step(&probe.random_action(tick)).unwrap();
+            let action = probe.decide(&policy, tick, &mut memory).unwrap();
+            let step = probe.step(&action).unwrap();
             if step.terminated || step.truncated {
                 probe.next_episode();
             }
@@ -190,15 +195,16 @@ fn a_seed_per_environment_makes_each_a_batch_of_its_own() {
     for env in all_envs() {
         let dim = registry::find(env).unwrap().spec().observation.dim();
         let mut many = batch(env, &config(seeds.len(), 0, Autoreset::SameStep));
-        let mut obs = vec![0.0; seeds.len() * dim];
-        many.reset_into(Reset::Seeds(&seeds), &mut obs).unwrap();
+        let mut all = Buffers::new(seeds.len(), many.spec());
+        many.reset_into(Reset::Seeds(&seeds), all.obs()).unwrap();
+        let obs = all.all_obs();
         let mut run_many = rollout(many.as_ref(), "random", &[]);
         run_many.run(many.as_mut(), 600, 100, |_| true).unwrap();
         for (i, seed) in seeds.iter().enumerate() {
             let mut one = batch(env, &config(1, 0, Autoreset::SameStep));
-            let mut first = vec![0.0; dim];
-            one.reset_into(Reset::Seeds(&[*seed]), &mut first).unwrap();
-            assert_eq!(first, obs[i * dim..(i + 1) * dim], "{env} seed {seed}");
+            let mut first = Buffers::new(1, one.spec());
+            one.reset_into(Reset::Seeds(&[*seed]), first.obs()).unwrap();
+            assert_eq!(first.all_obs(), obs[i * dim..(i + 1) * dim], "{env} seed {seed}");
             let mut run_one = rollout(one.as_ref(), "random", &[]);
             run_one.run(one.as_mut(), 600, 100, |_| true).unwrap();
             assert_eq!(one.state(0).unwrap(), many.state(i).unwrap(), "{env} seed {seed}");
@@ -212,9 +218,9 @@ fn seeds_and_episodes_differ() {
         let mut batch = batch("CartPole-v1", &config(50, seed, Autoreset::Disabled));
         let mut obs = vec![0.0; 200];
         for _ in 0..episodes {
-            batch.reset_into(Reset::All, &mut obs).unwrap();
+            batch.reset_into(Reset::All, (&mut obs).into()).unwrap();
         }
-        batch.observe_into(&mut obs).unwrap();
+        batch.observe_into((&mut obs).into()).unwrap();
         obs
     };
     let all: Vec<_> = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]

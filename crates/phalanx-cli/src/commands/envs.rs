@@ -82,7 +82,8 @@ fn details(listed: &Listed) -> String {
         text += "\nOptions (--param NAME=VALUE):\n";
     }
     for o in &spec.options {
-        let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, o.choices.join(" or "), o.description);
+        let choices = if o.choices.is_empty() { "text".to_owned() } else { o.choices.join(" or ") };
+        let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, choices, o.description);
     }
     text
 }

@@ -1,14 +1,15 @@
 //! `phalanx rollout`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
 use phalanx_core::lanes::BLOCK;
-use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::SafetyMode;
 use phalanx_core::snapshot;
 use phalanx_core::stats::MeanStd;
 use phalanx_envs::registry::{self, Entry};
@@ -39,9 +40,29 @@ struct Report {
     #[serde(rename = "return")]
     returns: Spread,
     length: Spread,
+    /// Episode cost and violations, for environments with constraints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safety: Option<SafetyReport>,
+    /// What the environments counted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    counters: BTreeMap<&'static str, Counter>,
     bytes_per_env: f64,
     peak_rss_bytes: Option<u64>,
     checksum: String,
+}
+
+#[derive(Serialize)]
+struct SafetyReport {
+    mode: SafetyMode,
+    cost: Spread,
+    /// Steps that violated each constraint.
+    violations: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct Counter {
+    total: u64,
+    per_second: f64,
 }
 
 #[derive(Serialize)]
@@ -63,7 +84,7 @@ const MAX_TOTAL_STEPS: u64 = 1_000_000_000_000_000;
 const MAX_THREADS: usize = 1024;
 
 pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
-    let entry = registry::find(&args.env)?;
+    let entry = registry::find(&args.env.env)?;
     let threads = args.threads.unwrap_or_else(machine::cores);
     if threads > MAX_THREADS {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
@@ -78,23 +99,22 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let save_to = args.save_state.as_deref().map(files::check_target).transpose()?;
     let mut config = BatchConfig {
         num_envs: args.num_envs,
-        seed: args.seed,
         autoreset: Autoreset::SameStep,
         lanes: args.lanes.into(),
-        settings: args.params.settings.clone(),
-        ..BatchConfig::default()
+        ..args.env.config()
     };
     check_memory(entry, &config, args)?;
     let pool = Pool::try_new(threads);
     config.pool = Arc::new(pool.map_err(|error| Failure::input(format!("cannot start {threads} threads: {error}")))?);
 
     let mut batch = entry.batch(&config)?;
-    let mut rollout = Rollout::new(parse_policy(args, batch.as_ref())?, batch.as_ref());
+    let mut rollout = Rollout::new(args.policy.parse(batch.spec())?, batch.as_ref());
     if let Some(path) = &args.load_state {
         load_state(path, args, batch.as_mut(), &mut rollout)?;
     }
 
     let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
+    let counted_before = *rollout.stats().counts();
     let start = Instant::now();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
@@ -110,15 +130,28 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         save_state(path, args, batch.as_ref(), &rollout)?;
     }
     let stats = rollout.stats();
+    let spec = batch.spec();
+    let names = spec.constraints.iter().map(|constraint| constraint.name.to_string());
+    let safety = (!spec.constraints.is_empty()).then(|| SafetyReport {
+        mode: args.env.safety,
+        cost: stats.costs().into(),
+        violations: names.zip(*stats.violations()).collect(),
+    });
+    let counts = stats
+        .counts()
+        .iter()
+        .zip(counted_before)
+        .map(|(&total, before)| Counter { total, per_second: (total - before) as f64 / wall.as_secs_f64() });
+    let counters = spec.counters.iter().copied().zip(counts).collect();
     let report = Report {
         env: batch.spec().name,
         num_envs: args.num_envs,
         steps: args.steps,
-        policy: args.policy.clone(),
+        policy: args.policy.policy.clone(),
         scan_chunk_size: chunk,
         threads,
         lanes: batch.lanes(),
-        seed: args.seed,
+        seed: args.env.seed,
         steps_per_second: total_steps as f64 / wall.as_secs_f64(),
         time_to_first_step_seconds: time_to_first_step.as_secs_f64(),
         wall_seconds: wall.as_secs_f64(),
@@ -126,6 +159,8 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         episodes: stats.episodes(),
         returns: stats.returns().into(),
         length: stats.lengths().into(),
+        safety,
+        counters,
         bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
         peak_rss_bytes: machine::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
@@ -142,16 +177,11 @@ pub(crate) fn default_chunk(num_envs: usize) -> usize {
     }
 }
 
-fn parse_policy(args: &RolloutArgs, batch: &dyn Batch) -> Result<Policy, Failure> {
-    let arguments: Vec<_> = args.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    Ok(Policy::parse(&args.policy, &arguments, batch.spec())?)
-}
-
 /// Refuses what would not fit into memory, before anything large is allocated.
 fn check_memory(entry: &Entry, config: &BatchConfig, args: &RolloutArgs) -> Result<(), Failure> {
     // A whole block shows what an environment takes; building it checks the parameters and the policy.
     let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
-    let policy = parse_policy(args, sample.as_ref())?;
+    let policy = args.policy.parse(sample.spec())?;
     let Some(available) = machine::available_bytes() else { return Ok(()) };
     let per_env = sample.bytes_per_env() + Rollout::new(policy, sample.as_ref()).bytes_per_env();
     let needed = per_env * config.num_envs as f64;
@@ -179,7 +209,7 @@ const STATE_KIND: &str = "rollout state";
 
 fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
     let (batch, rollout) = (batch.snapshot(), rollout.snapshot());
-    let header = StateHeader { seed: args.seed, settings: settings_text(args), batch_bytes: batch.len() };
+    let header = StateHeader { seed: args.env.seed, settings: settings_text(args), batch_bytes: batch.len() };
     files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))
 }
 
@@ -187,7 +217,7 @@ fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &
     let bytes = files::read_regular(path)?;
     let mut load = || -> phalanx_core::Result<()> {
         let (header, payload): (StateHeader, _) = snapshot::decode(STATE_KIND, &bytes)?;
-        snapshot::check_equal("seed", &header.seed, &args.seed)?;
+        snapshot::check_equal("seed", &header.seed, &args.env.seed)?;
         let (batch_bytes, rollout_bytes) = payload.split_at(header.batch_bytes.min(payload.len()));
         batch.restore(batch_bytes)?;
         snapshot::check_equal("parameters", &header.settings, &settings_text(args))?;
@@ -198,7 +228,7 @@ fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &
 
 /// The parameters as the user gave them.
 fn settings_text(args: &RolloutArgs) -> String {
-    let settings: Vec<_> = args.params.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let settings: Vec<_> = args.env.config().settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
     format!("'{}'", settings.join(" "))
 }
 
@@ -207,7 +237,7 @@ fn table(report: &Report) -> String {
         (Some(mean), Some(std)) => format!("{mean:.2} ± {std:.2}"),
         _ => "no episode has ended yet".to_owned(),
     };
-    let rows = [
+    let mut rows = vec![
         ("environment", format!("{} x {}", text::grouped(report.num_envs as u64), report.env)),
         ("policy", report.policy.clone()),
         (
@@ -220,6 +250,16 @@ fn table(report: &Report) -> String {
         ("episodes", text::grouped(report.episodes)),
         ("return", spread(&report.returns)),
         ("length", spread(&report.length)),
+    ];
+    if let Some(safety) = &report.safety {
+        rows.push(("cost", format!("{} ({})", spread(&safety.cost), safety.mode)));
+        let violated = safety.violations.iter().map(|(name, steps)| format!("{name} {}", text::grouped(*steps)));
+        rows.push(("violating steps", violated.collect::<Vec<_>>().join(", ")));
+    }
+    for (name, counter) in &report.counters {
+        rows.push((name, format!("{} ({} per second)", text::grouped(counter.total), text::short(counter.per_second))));
+    }
+    rows.extend([
         (
             "memory",
             format!(
@@ -229,6 +269,6 @@ fn table(report: &Report) -> String {
             ),
         ),
         ("checksum", report.checksum.clone()),
-    ];
+    ]);
     rows.iter().map(|(name, value)| format!("{name:<16} {value}\n")).collect()
 }

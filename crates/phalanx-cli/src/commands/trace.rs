@@ -5,7 +5,9 @@ use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use phalanx_core::probe::{Precision, Probe, check_action};
+use phalanx_core::policy::Policy;
+use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
+use phalanx_core::safety::action_names;
 use phalanx_core::space::{ActionSpace, EnvSpec};
 use phalanx_envs::registry;
 use serde::Serialize;
@@ -16,8 +18,8 @@ use crate::files;
 
 /// Where the actions come from.
 enum Source {
-    /// So many from the random policy.
-    Random(u64),
+    /// So many from the policy.
+    Policy(u64),
     /// These.
     Given(Vec<Vec<f64>>),
 }
@@ -32,25 +34,33 @@ struct Row {
     reward: Option<f64>,
     terminated: bool,
     truncated: bool,
+    violated: u32,
 }
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     let precision = Precision::from(args.precision);
-    let mut probe = registry::find(&args.env)?.probe(&args.params.settings, args.seed, precision)?;
+    let mut probe = registry::find(&args.env.env)?.probe(&args.env.config(), precision)?;
     let source = parse_actions(&args.actions, probe.spec())?;
+    let policy = if args.actions.starts_with("random:") {
+        Policy::parse("random", &[], probe.spec())?
+    } else {
+        args.policy.parse(probe.spec())?
+    };
     if let Some(text) = &args.state {
         probe.set_state(&parse_state(text, probe.spec())?)?;
     }
     let out = BufWriter::new(io::stdout().lock());
     let mut printer = Printer { out, spec: probe.spec().clone(), precision };
     printer.begin(args.format, probe.as_ref()).map_err(Failure::stdout)?;
-    trace(probe.as_mut(), &source, args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
+    trace(probe.as_mut(), (&source, &policy), args.autoreset, |row| {
+        printer.row(args.format, row).map_err(Failure::stdout)
+    })?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
 fn trace(
     probe: &mut dyn Probe,
-    source: &Source,
+    (source, policy): (&Source, &Policy),
     autoreset: bool,
     mut emit: impl FnMut(&Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -63,16 +73,18 @@ fn trace(
         reward: None,
         terminated: false,
         truncated: false,
+        violated: 0,
     };
+    let mut memory = PolicyMemory::default();
     let (mut episode, mut t) = (0, 0);
     emit(&start(probe, episode))?;
     let total = match source {
-        Source::Random(steps) => *steps,
+        Source::Policy(steps) => *steps,
         Source::Given(actions) => actions.len() as u64,
     };
     for tick in 0..total {
         let action = match source {
-            Source::Random(_) => probe.random_action(tick),
+            Source::Policy(_) => probe.decide(policy, tick, &mut memory)?,
             Source::Given(actions) => actions[tick as usize].clone(),
         };
         let step = probe.step(&action)?;
@@ -86,6 +98,7 @@ fn trace(
             reward: Some(step.reward),
             terminated: step.terminated,
             truncated: step.truncated,
+            violated: step.violated,
         };
         emit(&row)?;
         if step.terminated || step.truncated {
@@ -128,6 +141,8 @@ struct Head<'a> {
     max_steps: u32,
     state_names: &'a [&'a str],
     obs_names: &'a [&'a str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    constraints: Vec<&'a str>,
 }
 
 /// A row as JSON.
@@ -141,6 +156,11 @@ struct JsonRow<'a> {
     reward: Option<Number>,
     terminated: bool,
     truncated: bool,
+    /// For environments with constraints, after the first step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violated: Option<Vec<&'a str>>,
 }
 
 #[derive(Serialize)]
@@ -162,22 +182,28 @@ impl<W: Write> Printer<W> {
             let head = Head {
                 env: self.spec.name,
                 params: probe.params().into_iter().map(|(name, value)| (name, self.number(value))).collect(),
-                options: self.spec.options.iter().map(|o| (o.name, o.value)).collect(),
+                options: self.spec.options.iter().map(|o| (o.name, o.value.as_ref())).collect(),
                 max_steps: self.spec.max_steps,
                 state_names: self.spec.state_names,
                 obs_names: self.spec.observation.names,
+                constraints: self.spec.constraints.iter().map(|c| c.name.as_ref()).collect(),
             };
             let head = serde_json::to_string(&head)?;
             // The steps follow one by one, so that a long trace takes no memory.
             return write!(self.out, "{},\"steps\":[", head.strip_suffix('}').expect("an object ends so"));
         }
-        let components = self.spec.action.components();
-        let actions =
-            (0..components).map(|k| if components == 1 { "action".to_owned() } else { format!("action.{k}") });
+        let actions = action_names(&self.spec.action).into_iter();
         let states = self.spec.state_names.iter().map(|name| format!("state.{name}"));
-        let observations = self.spec.observation.names.iter().map(|name| format!("obs.{name}"));
-        let columns: Vec<_> = actions.chain(states).chain(observations).collect();
-        writeln!(self.out, "episode,t,{},reward,terminated,truncated", columns.join(","))
+        let named = self.spec.observation.names.iter().map(|name| format!("obs.{name}"));
+        // The cells of an array have numbers only.
+        let numbered = (named.len()..self.spec.observation.dim()).map(|i| format!("obs.{i}"));
+        let columns: Vec<_> = actions.chain(states).chain(named).chain(numbered).collect();
+        let mut ends = vec!["reward".to_owned(), "terminated".to_owned(), "truncated".to_owned()];
+        if !self.spec.constraints.is_empty() {
+            ends.push("cost".to_owned());
+            ends.extend(self.spec.constraints.iter().map(|c| format!("cost.{}", c.name)));
+        }
+        writeln!(self.out, "episode,t,{},{}", columns.join(","), ends.join(","))
     }
 
     fn row(&mut self, format: Format, row: &Row) -> io::Result<()> {
@@ -190,10 +216,15 @@ impl<W: Write> Printer<W> {
             let action = action
                 .map(|action| if discrete { JsonAction::Index(action[0]) } else { JsonAction::Components(action) });
             let Row { episode, t, terminated, truncated, ref obs, .. } = *row;
+            let judged = !self.spec.constraints.is_empty() && reward.is_some();
+            let names = self.spec.constraints.iter().map(|c| c.name.as_ref()).enumerate();
+            let violated =
+                judged.then(|| names.filter(|(i, _)| row.violated >> i & 1 == 1).map(|(_, name)| name).collect());
+            let cost = judged.then(|| row.violated.count_ones());
             self.out.write_all(if t == 0 && episode == 0 { b"\n" } else { b",\n" })?;
             return Ok(serde_json::to_writer(
                 &mut self.out,
-                &JsonRow { episode, t, action, state, obs, reward, terminated, truncated },
+                &JsonRow { episode, t, action, state, obs, reward, terminated, truncated, cost, violated },
             )?);
         }
         let actions = match action {
@@ -205,16 +236,16 @@ impl<W: Write> Printer<W> {
             .chain(state.iter().map(Number::to_string))
             .chain(row.obs.iter().map(f32::to_string))
             .collect();
-        let reward = reward.map(|reward| reward.to_string()).unwrap_or_default();
-        writeln!(
-            self.out,
-            "{},{},{},{reward},{},{}",
-            row.episode,
-            row.t,
-            cells.join(","),
-            row.terminated,
-            row.truncated
-        )
+        let mut ends = vec![
+            reward.map(|reward| reward.to_string()).unwrap_or_default(),
+            row.terminated.to_string(),
+            row.truncated.to_string(),
+        ];
+        if !self.spec.constraints.is_empty() {
+            ends.push(row.violated.count_ones().to_string());
+            ends.extend((0..self.spec.constraints.len()).map(|i| (row.violated >> i & 1).to_string()));
+        }
+        writeln!(self.out, "{},{},{},{}", row.episode, row.t, cells.join(","), ends.join(","))
     }
 
     fn end(&mut self, format: Format) -> io::Result<()> {
@@ -232,10 +263,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn action_number(&self, value: f64) -> Number {
-        match self.spec.action {
-            ActionSpace::Discrete { .. } => Number::Index(value as i64),
-            ActionSpace::Box { .. } => self.number(value),
-        }
+        if self.spec.action.is_discrete() { Number::Index(value as i64) } else { self.number(value) }
     }
 }
 
@@ -252,16 +280,16 @@ fn parse_state(text: &str, spec: &EnvSpec) -> Result<Vec<f64>, Failure> {
 }
 
 fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
-    let Some(count) = text.strip_prefix("random:") else {
+    let Some(count) = text.strip_prefix("policy:").or_else(|| text.strip_prefix("random:")) else {
         let path = Path::new(text);
         let bytes = files::read(path)?;
         let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
         // Some editors begin a file with an invisible byte order mark.
         return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec).map(Source::Given);
     };
-    let count = crate::args::count(count).map(|count| Source::Random(count as u64));
+    let count = crate::args::count(count).map(|count| Source::Policy(count as u64));
     count.map_err(|_| {
-        Failure::input(format!("--actions is '{text}', but must be a file or random:T with T of at least 1"))
+        Failure::input(format!("--actions is '{text}', but must be a file or policy:T with T of at least 1"))
     })
 }
 

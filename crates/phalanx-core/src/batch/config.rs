@@ -6,13 +6,14 @@ use super::Batch;
 use super::engine::Engine;
 use super::kernel::Streams;
 use super::lane_kernel::{LaneKernel, check_params};
-use super::params::Params;
+use super::params::{Params, prior_of};
 use super::solo_kernel::SoloKernel;
 use super::{Autoreset, check_len};
 use crate::env::LaneEnv;
 use crate::error::{Error, Result};
 use crate::lanes::{f32x8, f32x16};
 use crate::pool::Pool;
+use crate::safety::{Guard, SafetyConfig};
 use crate::solo::SoloEnv;
 use crate::space::EnvSpec;
 
@@ -55,9 +56,13 @@ pub struct BatchConfig {
     pub lanes: LaneWidth,
     /// The threads that share the work; default one, the calling thread.
     pub pool: Arc<Pool>,
-    /// Parameters, options and `max_steps` by name; a parameter may be a range `low..high` from which
-    /// each environment draws its own value. Default none.
+    /// Parameters, options and `max_steps` by name. Each environment draws its own value of a parameter
+    /// from a range `low..high`, or from a log-normal prior if `NAME_scale` or `NAME_loc` (spread and mean
+    /// of its logarithm) is set. Default none.
     pub settings: Vec<(String, String)>,
+    /// What must hold after every step, and what follows if it does not. Default: the environment's own
+    /// constraints, enforced.
+    pub safety: SafetyConfig,
 }
 
 impl Default for BatchConfig {
@@ -69,6 +74,7 @@ impl Default for BatchConfig {
             lanes: LaneWidth::default(),
             pool: Arc::new(Pool::new(1)),
             settings: Vec::new(),
+            safety: SafetyConfig::default(),
         }
     }
 }
@@ -81,32 +87,41 @@ const MAX_STEPS: u32 = (1 << 31) - 1;
 /// A batch of environments in lanes.
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
-    let Configured { env, params, spec } = configure(env, &config.settings, config.num_envs, config.seed)?;
+    let Configured { env, params, spec, guard } = configure(env, config)?;
     match config.lanes.lanes(config.num_envs) {
-        1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params), spec, config),
-        8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params), spec, config),
-        _ => Engine::boxed(LaneKernel::<E, f32x16>::new(env, params), spec, config),
+        1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params, guard), spec, config),
+        8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params, guard), spec, config),
+        _ => Engine::boxed(LaneKernel::<E, f32x16>::new(env, params, guard), spec, config),
     }
 }
 
 /// A batch of environments that vectorise inside one copy.
-pub fn build_solo<E: SoloEnv>(mut env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
+pub fn build_solo<E: SoloEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
+    let (env, spec, guard) = configure_solo(env, config)?;
+    Engine::boxed(SoloKernel::new(env, guard), spec, config)
+}
+
+/// Applies settings to an environment that has options only.
+pub(crate) fn configure_solo<E: SoloEnv>(mut env: E, config: &BatchConfig) -> Result<(E, EnvSpec, Guard)> {
     let spec = env.spec();
     let mut max_steps = None;
     check_once(&spec, &config.settings)?;
     for (name, value) in &config.settings {
         match setting(&spec, name, value)? {
             Setting::MaxSteps(steps) => max_steps = Some(steps),
-            Setting::Choice => env.set_option(name, value),
+            Setting::Choice => env.set_option(name, value)?,
             // An environment of this kind has options only.
-            Setting::Param => {
+            Setting::Param | Setting::Prior => {
                 return Err(Error::unknown("option", name, Some(spec.name), spec.options.iter().map(|o| o.name)));
             }
         }
     }
-    let spec = EnvSpec { max_steps: max_steps.unwrap_or(spec.max_steps), ..env.spec() };
-    Engine::boxed(SoloKernel { env }, spec, config)
+    env.prepare()?;
+    let mut spec = env.spec();
+    spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+    let guard = Guard::new(&config.safety, &mut spec)?;
+    Ok((env, spec, guard))
 }
 
 /// An environment with its settings applied.
@@ -115,15 +130,12 @@ pub(crate) struct Configured<E> {
     pub(super) params: Params,
     /// Names, spaces and limits with the settings in force.
     pub(crate) spec: EnvSpec,
+    pub(crate) guard: Guard,
 }
 
 /// Applies settings to an environment.
-pub(crate) fn configure<E: LaneEnv>(
-    mut env: E,
-    settings: &[(String, String)],
-    num_envs: usize,
-    seed: u64,
-) -> Result<Configured<E>> {
+pub(crate) fn configure<E: LaneEnv>(mut env: E, config: &BatchConfig) -> Result<Configured<E>> {
+    let BatchConfig { num_envs, seed, ref settings, ref safety, .. } = *config;
     let spec = env.spec();
     let mut params = Params::defaults::<f32, E::Params<f32>>(spec.name);
     let mut max_steps = None;
@@ -133,18 +145,22 @@ pub(crate) fn configure<E: LaneEnv>(
             Setting::MaxSteps(steps) => max_steps = Some(steps),
             Setting::Choice => env.set_option(name, value),
             Setting::Param => params.set_text(name, value, num_envs, seed)?,
+            Setting::Prior => {}
         }
     }
+    // After the parameters, whose values are the priors' default means.
+    params.draw_priors(settings, num_envs, seed)?;
     check_params(&env, &params, num_envs)?;
-    let mut spec = spec;
+    env.set_safety(safety.mode);
+    // The options' choices may have changed anything.
+    let mut spec = env.spec();
     spec.max_steps = max_steps.unwrap_or(spec.max_steps);
     if let Some(name) = spec.dt_param {
         // Where it varies, controllers assume the first environment's.
         spec.dt = Some(params.get(name, 0)?);
     }
-    // The options' choices have changed since.
-    spec.options = env.spec().options;
-    Ok(Configured { env, params, spec })
+    let guard = Guard::new(safety, &mut spec)?;
+    Ok(Configured { env, params, spec, guard })
 }
 
 impl<E: LaneEnv> Configured<E> {
@@ -158,6 +174,7 @@ enum Setting {
     MaxSteps(u32),
     Choice,
     Param,
+    Prior,
 }
 
 /// Refuses a name that is set twice.
@@ -180,7 +197,7 @@ fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
         });
     }
     if let Some(option) = spec.options.iter().find(|o| o.name == name) {
-        if option.choices.contains(&value) {
+        if option.choices.is_empty() || option.choices.contains(&value) {
             return Ok(Setting::Choice);
         }
         let what = format!("option {name} of {}", spec.name);
@@ -188,6 +205,9 @@ fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
     }
     if spec.params.iter().any(|p| p.name == name) {
         return Ok(Setting::Param);
+    }
+    if prior_of(name).is_some_and(|(name, _)| spec.params.iter().any(|p| p.name == name)) {
+        return Ok(Setting::Prior);
     }
     let known = spec.params.iter().map(|p| p.name).chain(spec.options.iter().map(|o| o.name)).chain(["max_steps"]);
     Err(Error::unknown("parameter", name, Some(spec.name), known))

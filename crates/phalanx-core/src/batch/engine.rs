@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::config::streams_of;
-use super::kernel::{At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Streams, Stretch};
+use super::element::typed;
+use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Streams, Stretch};
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
-use super::{Actions, Autoreset, Batch, BatchConfig, Reset, StepOut, check_len};
+use super::{Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::pool::{Parts, Pool, Rows};
 use crate::rollout::Rollout;
 use crate::snapshot;
-use crate::space::EnvSpec;
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
 
 /// Environment steps in one call that are worth a thread. Measured with `step_into` of CartPole: at 1 024
@@ -23,6 +24,9 @@ const STEPS_WORTH_A_THREAD: usize = 1_024;
 
 /// Ranges of blocks for each thread: some slack lets a thread that lost its core be overtaken.
 const RANGES_PER_THREAD: usize = 8;
+
+/// The most actions that masks are for: a word has a bit for each.
+const MAX_MASKED: usize = 32;
 
 /// A batch around a kernel.
 #[derive(Debug)]
@@ -43,6 +47,7 @@ struct Header {
     env: String,
     num_envs: usize,
     options: String,
+    safety: String,
     max_steps: u32,
     autoreset: String,
     params_bytes: usize,
@@ -54,6 +59,8 @@ const SNAPSHOT_KIND: &str = "batch";
 
 impl<K: Kernel> Engine<K> {
     pub(super) fn boxed(kernel: K, spec: EnvSpec, config: &BatchConfig) -> Result<Box<dyn Batch>> {
+        let maskable = matches!(spec.action, ActionSpace::Discrete { n } if n as usize <= MAX_MASKED);
+        assert!(spec.action_mask == ActionMask::None || maskable, "masks are for up to {MAX_MASKED} discrete actions");
         let blocks = config.num_envs.div_ceil(BLOCK);
         let mut engine = Self {
             rows: zeroed(blocks * kernel.rows_per_block())?,
@@ -147,7 +154,7 @@ impl<K: Kernel> Engine<K> {
         // All on one thread if the steps are not worth a second.
         let threads = if self.grain(steps) == self.blocks() { 1 } else { self.pool.threads() };
         if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec)) {
-            rollout.scratch = vec![TileScratch::new(&self.spec); self.pool.threads()];
+            rollout.scratch = (0..self.pool.threads()).map(|_| TileScratch::new::<K::Elem>(&self.spec)).collect();
         }
         // One range of blocks and one scratch for each thread.
         let width = self.blocks().div_ceil(threads).next_multiple_of(TILE_BLOCKS);
@@ -176,6 +183,31 @@ impl<K: Kernel> Engine<K> {
             total.lock().expect("no panic while this lock is held").merge(&stats);
         });
         rollout.stats.merge(&total.into_inner().expect("no panic while this lock is held"));
+    }
+
+    /// The first environment whose action its state forbids.
+    fn first_illegal(&self, actions: &[i32], n: usize) -> Option<usize> {
+        let mut masks = [false; MAX_MASKED * BLOCK];
+        (0..self.blocks()).find_map(|block| {
+            let at = self.at(block);
+            let masks = &mut masks[..at.envs() * n];
+            self.kernel.action_masks(at, &self.rows[self.rows_of(block)], masks);
+            let first = at.first_env();
+            let ended = |lane: usize| self.book[block * BOOK_LINES + STEPS].0[lane] >= ENDED;
+            let illegal = |lane: &usize| !masks[lane * n + actions[first + lane] as usize] && !ended(*lane);
+            (0..at.envs()).find(illegal).map(|lane| first + lane)
+        })
+    }
+
+    /// Writes the observations of all environments; the array fits.
+    fn observe_all(&self, obs: &mut [K::Elem]) {
+        let dim = self.spec.observation.dim();
+        let parts = Rows::new(obs, BLOCK * dim);
+        self.pool.for_each(self.blocks(), self.grain(1), parts, |range, part| {
+            for (block, obs) in range.zip(part.chunks_mut(BLOCK * dim)) {
+                self.kernel.observe(self.at(block), &self.rows[self.rows_of(block)], obs);
+            }
+        });
     }
 
     fn at(&self, block: usize) -> At<'_> {
@@ -209,7 +241,8 @@ impl<K: Kernel> Batch for Engine<K> {
         self.num_envs
     }
 
-    fn reset_into(&mut self, reset: Reset<'_>, obs: &mut [f32]) -> Result<()> {
+    fn reset_into(&mut self, reset: Reset<'_>, obs: ObsMut<'_>) -> Result<()> {
+        let obs: &mut [K::Elem] = typed(self.spec.name, obs)?;
         check_len("the observation array", obs.len(), self.num_envs * self.spec.observation.dim())?;
         match reset {
             Reset::Seed(seed) => {
@@ -232,32 +265,46 @@ impl<K: Kernel> Batch for Engine<K> {
                 });
             }
         }
-        self.observe_into(obs)
+        self.observe_all(obs);
+        Ok(())
     }
 
     fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> Result<()> {
         let (n, dim) = (self.num_envs, self.spec.observation.dim());
         actions.check(&self.spec, n)?;
-        out.check(n, dim)?;
+        let out: Out<'_, K::Elem> = out.typed(self.spec.name)?;
+        out.check(n, dim, self.kernel.guard().is_active())?;
         if self.autoreset == Autoreset::Disabled
             && let Some(env) = self.first_ended()
         {
             return Err(Error::ResetNeeded { env });
         }
+        if let (ActionMask::Binding, Actions::Discrete(indices), ActionSpace::Discrete { n }) =
+            (self.spec.action_mask, actions, &self.spec.action)
+            && let Some(env) = self.first_illegal(indices, *n as usize)
+        {
+            let what = format!("the action of environment {env}");
+            return Err(Error::out_of_range(what, indices[env], "one that its action mask allows"));
+        }
         let (mode, components) = (self.autoreset, self.spec.action.components());
         let (kernel, streams, max_steps) = (&self.kernel, &self.streams, self.spec.max_steps);
-        let step_blocks =
-            |first: usize, rows: &mut [K::Row], book: &mut [Line], out: &mut StepOut<'_>, stats: &mut EpisodeStats| {
-                let cells = rows.chunks_exact_mut(kernel.rows_per_block()).zip(book.chunks_exact_mut(BOOK_LINES));
-                for (i, (rows, book)) in cells.enumerate() {
-                    let at = At { block: first + i, num_envs: n, max_steps, streams };
-                    let actions = actions.slice(at.first_env() * components, at.envs() * components);
-                    kernel.step(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim));
-                }
-                // In a pass of its own: here a mispredicted branch costs little, while after a step it would
-                // throw away the steps that the processor has already begun.
-                out.count_finished(out.rewards.len(), stats);
-            };
+        let safe = kernel.guard().is_active();
+        let step_blocks = |first: usize,
+                           rows: &mut [K::Row],
+                           book: &mut [Line],
+                           out: &mut Out<'_, K::Elem>,
+                           stats: &mut EpisodeStats| {
+            let cells = rows.chunks_exact_mut(kernel.rows_per_block()).zip(book.chunks_exact_mut(BOOK_LINES));
+            for (i, (rows, book)) in cells.enumerate() {
+                let at = At { block: first + i, num_envs: n, max_steps, streams };
+                let actions = actions.slice(at.first_env() * components, at.envs() * components);
+                let out = out.block(i, at.envs(), dim);
+                stats.add_counts(kernel.step(at, Cells { rows, book }, &actions, mode, out));
+            }
+            // In a pass of its own: here a mispredicted branch costs little, while after a step it would
+            // throw away the steps that the processor has already begun.
+            out.count_finished(out.rewards.len(), safe, stats);
+        };
         if n <= BLOCK {
             // Sharing out a single block would take longer than stepping it.
             let mut out = out;
@@ -270,13 +317,27 @@ impl<K: Kernel> Batch for Engine<K> {
             (Rows::new(&mut self.rows, kernel.rows_per_block()), Rows::new(&mut self.book, BOOK_LINES)),
             (Rows::new(out.obs, BLOCK * dim), Rows::new(out.final_obs, BLOCK * dim)),
             (Rows::new(out.rewards, BLOCK), Rows::new(out.terminated, BLOCK), Rows::new(out.truncated, BLOCK)),
-            (Rows::new(out.final_returns, BLOCK), Rows::new(out.final_lengths, BLOCK)),
+            (
+                (Rows::new(out.final_returns, BLOCK), Rows::new(out.final_lengths, BLOCK)),
+                (Rows::new(out.violations, BLOCK), Rows::new(out.final_costs, BLOCK)),
+            ),
         );
-        self.pool.for_each(n.div_ceil(BLOCK), grain, parts, |range, (cells, rows, columns, finals)| {
+        self.pool.for_each(n.div_ceil(BLOCK), grain, parts, |range, (cells, rows, columns, (finals, costs))| {
             let (obs, final_obs) = rows;
             let (rewards, terminated, truncated) = columns;
             let (final_returns, final_lengths) = finals;
-            let mut out = StepOut { obs, rewards, terminated, truncated, final_obs, final_returns, final_lengths };
+            let (violations, final_costs) = costs;
+            let mut out = StepOut {
+                obs,
+                rewards,
+                terminated,
+                truncated,
+                violations,
+                final_obs,
+                final_returns,
+                final_lengths,
+                final_costs,
+            };
             let mut stats = EpisodeStats::default();
             step_blocks(range.start, cells.0, cells.1, &mut out, &mut stats);
             total.lock().expect("no panic while this lock is held").merge(&stats);
@@ -285,15 +346,23 @@ impl<K: Kernel> Batch for Engine<K> {
         Ok(())
     }
 
-    fn observe_into(&self, obs: &mut [f32]) -> Result<()> {
-        let dim = self.spec.observation.dim();
-        check_len("the observation array", obs.len(), self.num_envs * dim)?;
-        let parts = Rows::new(obs, BLOCK * dim);
-        self.pool.for_each(self.blocks(), self.grain(1), parts, |range, part| {
-            for (block, obs) in range.zip(part.chunks_mut(BLOCK * dim)) {
-                self.kernel.observe(self.at(block), &self.rows[self.rows_of(block)], obs);
-            }
-        });
+    fn observe_into(&self, obs: ObsMut<'_>) -> Result<()> {
+        let obs = typed(self.spec.name, obs)?;
+        check_len("the observation array", obs.len(), self.num_envs * self.spec.observation.dim())?;
+        self.observe_all(obs);
+        Ok(())
+    }
+
+    fn action_masks_into(&self, masks: &mut [bool]) -> Result<()> {
+        let ActionSpace::Discrete { n } = self.spec.action else {
+            let what = format!("the action space of {}", self.spec.name);
+            return Err(Error::out_of_range(what, &self.spec.action, "Discrete for action masks"));
+        };
+        let n = n as usize;
+        check_len("the mask array", masks.len(), self.num_envs * n)?;
+        for (block, masks) in masks.chunks_mut(BLOCK * n).enumerate() {
+            self.kernel.action_masks(self.at(block), &self.rows[self.rows_of(block)], masks);
+        }
         Ok(())
     }
 
@@ -347,6 +416,7 @@ impl<K: Kernel> Batch for Engine<K> {
         let book = &mut self.book[env / BLOCK * BOOK_LINES..];
         book[STEPS].0[env % BLOCK] = 0;
         book[RETURN].0[env % BLOCK] = 0;
+        book[COST].0[env % BLOCK] = 0;
         Ok(())
     }
 
@@ -369,6 +439,7 @@ impl<K: Kernel> Batch for Engine<K> {
             env: self.spec.name.to_owned(),
             num_envs: self.num_envs,
             options: self.options_text(),
+            safety: self.kernel.guard().text(),
             max_steps: self.spec.max_steps,
             autoreset: format!("{:?}", self.autoreset),
             params_bytes: params.len(),
@@ -399,6 +470,7 @@ impl<K: Kernel> Batch for Engine<K> {
         snapshot::check_equal("environment", header.env.as_str(), self.spec.name)?;
         snapshot::check_equal("num_envs", &header.num_envs, &self.num_envs)?;
         snapshot::check_equal("options", &header.options, &self.options_text())?;
+        snapshot::check_equal("safety", &header.safety, &self.kernel.guard().text())?;
         snapshot::check_equal("max_steps", &header.max_steps, &self.spec.max_steps)?;
         snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
         let keys = if header.shared_key.is_some() { 0 } else { self.blocks() * 2 * size_of::<Line>() };
@@ -455,11 +527,31 @@ fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
     Ok(cells)
 }
 
-impl StepOut<'_> {
-    /// Adds the episodes of the first `envs` environments that ended in the last step.
+impl<'a> StepOut<'a> {
+    /// The same arrays for observations of type `T`.
+    fn typed<T: super::ObsElement>(self, env: &str) -> Result<Out<'a, T>> {
+        Ok(StepOut {
+            obs: typed(env, self.obs)?,
+            rewards: self.rewards,
+            terminated: self.terminated,
+            truncated: self.truncated,
+            violations: self.violations,
+            final_obs: typed(env, self.final_obs)?,
+            final_returns: self.final_returns,
+            final_lengths: self.final_lengths,
+            final_costs: self.final_costs,
+        })
+    }
+}
+
+impl<T> Out<'_, T> {
+    /// Adds the episodes of the first `envs` environments that ended in the last step, and the violations.
     #[inline(always)]
-    pub(super) fn count_finished(&self, envs: usize, stats: &mut EpisodeStats) {
-        let mut add = |env: usize| stats.add(self.final_returns[env], self.final_lengths[env]);
+    pub(super) fn count_finished(&self, envs: usize, safe: bool, stats: &mut EpisodeStats) {
+        let mut add = |env: usize| {
+            let cost = if safe { self.final_costs[env] } else { 0 };
+            stats.add(self.final_returns[env], self.final_lengths[env], cost);
+        };
         let (terminated, tail) = self.terminated[..envs].as_chunks::<8>();
         let (truncated, _) = self.truncated[..envs].as_chunks::<8>();
         for (group, (terminated, truncated)) in terminated.iter().zip(truncated).enumerate() {
@@ -476,15 +568,27 @@ impl StepOut<'_> {
                 add(env);
             }
         }
+        if safe {
+            self.violations[..envs].iter().for_each(|violated| stats.add_violations(*violated));
+        }
     }
 
-    fn check(&self, num_envs: usize, dim: usize) -> Result<()> {
+    fn check(&self, num_envs: usize, dim: usize, safe: bool) -> Result<()> {
         check_len("the observation array", self.obs.len(), num_envs * dim)?;
         check_len("the reward array", self.rewards.len(), num_envs)?;
         check_len("the terminated array", self.terminated.len(), num_envs)?;
         check_len("the truncated array", self.truncated.len(), num_envs)?;
         check_len("the final observation array", self.final_obs.len(), num_envs * dim)?;
         check_len("the final return array", self.final_returns.len(), num_envs)?;
-        check_len("the final length array", self.final_lengths.len(), num_envs)
+        check_len("the final length array", self.final_lengths.len(), num_envs)?;
+        // Empty is fine where nothing is written.
+        for (what, len) in
+            [("the violation array", self.violations.len()), ("the final cost array", self.final_costs.len())]
+        {
+            if safe || len > 0 {
+                check_len(what, len, num_envs)?;
+            }
+        }
+        Ok(())
     }
 }

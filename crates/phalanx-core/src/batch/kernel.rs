@@ -1,23 +1,30 @@
 //! What the engine needs from a kind of environment: a few operations on one block.
 
-use super::{Actions, Autoreset, StepOut};
+use super::{Actions, Autoreset, ObsElement, StepOut};
+use crate::env::COUNTERS;
 use crate::error::Result;
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Stored, Uint};
 use crate::policy::Policy;
 use crate::rng::{Stream, key_of_seed};
+use crate::safety::Guard;
 use crate::stats::Tally;
+
+/// Where a kernel writes the results of a step.
+pub(super) type Out<'a, T> = StepOut<'a, &'a mut [T]>;
 
 /// Set in an environment's step count when its episode has ended and no new one has started.
 pub(super) const ENDED: u32 = 1 << 31;
 
-/// Lines of bookkeeping in each block: [`STEPS`], [`EPISODE`], [`RETURN`].
-pub(super) const BOOK_LINES: usize = 3;
+/// Lines of bookkeeping in each block: [`STEPS`], [`EPISODE`], [`RETURN`], [`COST`].
+pub(super) const BOOK_LINES: usize = 4;
 /// Steps made in the episode, or [`ENDED`].
 pub(super) const STEPS: usize = 0;
 /// Number of the episode in the environment's stream.
 pub(super) const EPISODE: usize = 1;
 /// Return of the episode so far.
 pub(super) const RETURN: usize = 2;
+/// Cost of the episode so far; zero for environments without constraints.
+pub(super) const COST: usize = 3;
 
 /// The random streams of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,16 +112,29 @@ pub(super) struct Stretch<'a> {
 pub(super) trait Kernel: Send + Sync + 'static {
     /// What states are stored in.
     type Row: bytemuck::Pod + Send + Sync;
+    /// What observations are made of.
+    type Elem: ObsElement;
     /// Rows in each block.
     fn rows_per_block(&self) -> usize;
     /// Lanes the kernel runs in.
     fn lanes(&self) -> usize;
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
-    /// Steps a block; `actions` are those of the block.
-    fn step(&self, at: At<'_>, cells: Cells<'_, Self::Row>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>);
+    /// Steps a block; `actions` are those of the block. Answers what its environments counted.
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Self::Row>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: Out<'_, Self::Elem>,
+    ) -> [u64; COUNTERS];
     /// Writes the observations of a block.
-    fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [f32]);
+    fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [Self::Elem]);
+    /// Writes the legal actions of a block, a row for each environment.
+    fn action_masks(&self, at: At<'_>, rows: &[Self::Row], masks: &mut [bool]);
+    /// Whether environments have constraints.
+    fn guard(&self) -> &Guard;
     /// Whether [`Kernel::advance`] knows this policy.
     fn can_advance(&self, policy: &Policy) -> bool;
     /// Advances a block many steps with its state in registers. `run` is the checksum's line and the

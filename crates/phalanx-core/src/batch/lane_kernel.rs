@@ -1,15 +1,16 @@
 //! The kernel of [`LaneEnv`]s: a group of environments in registers.
 
-use super::kernel::{At, BOOK_LINES, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Stretch};
+use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
 use super::params::Params;
-use super::{Actions, Autoreset, StepOut, check_len};
+use super::{Actions, Autoreset, check_len};
 use crate::checksum::{fold_transition, start_word};
-use crate::env::{LaneAction, LaneArray, LaneEnv, LaneStruct};
+use crate::env::{COUNTERS, LaneAction, LaneArray, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
-use crate::space::EnvSpec;
+use crate::safety::{Guard, Signal};
+use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::Tally;
 
 /// An environment over lanes of `R`.
@@ -24,6 +25,9 @@ pub(super) struct LaneKernel<E: LaneEnv, R: Lanes> {
 struct Plant<E> {
     env: E,
     params: Params,
+    guard: Guard,
+    /// Number of discrete actions; 0 for a box.
+    choices: u32,
 }
 
 /// What a step of a block works on.
@@ -32,12 +36,15 @@ struct StepWork<'a> {
     cells: Cells<'a, Line>,
     actions: &'a Actions<'a>,
     mode: Autoreset,
-    out: StepOut<'a>,
+    out: Out<'a, f32>,
+    counts: [u64; COUNTERS],
 }
 
-/// `LANES` environments in registers.
-struct Group<'a, E: LaneEnv, R: Lanes> {
+/// `LANES` environments in registers. `SAFE` says whether they have constraints: two kinds of code, so that
+/// environments without any do not pay.
+struct Group<'a, E: LaneEnv, R: Lanes, const SAFE: bool> {
     env: &'a E,
+    guard: &'a Guard,
     params: E::Params<R>,
     stream: Stream<R>,
     max_steps: R::Uint,
@@ -45,6 +52,8 @@ struct Group<'a, E: LaneEnv, R: Lanes> {
     steps: R::Uint,
     episode: R::Uint,
     episode_return: R,
+    /// Zero unless `SAFE`.
+    episode_cost: R::Uint,
 }
 
 /// The start of each lane's next episode, drawn ahead of need.
@@ -66,6 +75,8 @@ struct Transition<E: LaneEnv, R: Lanes> {
     reward: R,
     terminated: R::Mask,
     truncated: R::Mask,
+    /// Violated constraints, a bit each.
+    violated: R::Uint,
 }
 
 impl<E: LaneEnv, R: Lanes> Transition<E, R> {
@@ -75,7 +86,7 @@ impl<E: LaneEnv, R: Lanes> Transition<E, R> {
     }
 }
 
-impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
+impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
     #[inline(always)]
     fn observe(&self) -> E::Obs<R> {
         self.env.observe(&self.params, &self.state)
@@ -87,14 +98,23 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         let step = self.env.step(&self.params, &self.state, action, &mut draws);
         self.state = step.state;
         self.steps = self.steps.wrapping_add(R::Uint::splat(1));
-        self.episode_return = self.episode_return + step.reward;
-        Transition {
-            obs: self.observe(),
-            reward: step.reward,
-            terminated: step.terminated,
-            // The count goes up by one and an episode ends at the limit, so `==` is `>=`, and cheaper.
-            truncated: self.steps.eq(self.max_steps),
+        let obs = self.observe();
+        let (mut reward, mut terminated, mut violated) = (step.reward, step.terminated, R::Uint::splat(0));
+        if SAFE {
+            let verdict = self.guard.judge(reward, |signal| match signal {
+                Signal::Observation(at) => obs.as_ref()[at],
+                // Rare enough to go lane by lane.
+                Signal::State(at) => R::from_lanes(|lane| self.state.value(at, lane)),
+                Signal::Action(at) => action.component(at),
+            });
+            (reward, violated) = (verdict.reward, verdict.violated);
+            terminated = terminated | verdict.terminates;
+            self.episode_cost = self.episode_cost.wrapping_add(verdict.cost);
         }
+        self.episode_return = self.episode_return + reward;
+        // The count goes up by one and an episode ends at the limit, so `==` is `>=`, and cheaper.
+        let truncated = self.steps.eq(self.max_steps);
+        Transition { obs, reward, terminated, truncated, violated }
     }
 
     /// Starts the next episode in some lanes, from start states that are given.
@@ -107,6 +127,9 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         self.episode = self.episode.wrapping_add(R::Uint::masked(lanes, 1));
         self.steps = self.steps.keep(!lanes);
         self.episode_return = self.episode_return.keep(!lanes);
+        if SAFE {
+            self.episode_cost = self.episode_cost.keep(!lanes);
+        }
     }
 
     /// Draws and starts the next episode in some lanes, and puts its first observations in their place.
@@ -129,7 +152,11 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         tally: &mut Tally,
     ) -> (E::Obs<R>, R::Uint) {
         let done = transition.done();
-        let Transition { obs, reward, terminated, truncated } = transition;
+        let Transition { obs, reward, terminated, truncated, violated } = transition;
+        if SAFE {
+            tally.violations::<R>(exist, violated);
+            tally.cost::<R>(self.episode_cost);
+        }
         tally.note(done.bits() & exist, self.episode_return, self.steps);
         self.restart(done, spare.state);
         spare.stale = spare.stale | done;
@@ -143,6 +170,9 @@ impl<E: LaneEnv, R: Lanes> Group<'_, E, R> {
         self.steps.store(&mut cells.book[STEPS], lane);
         self.episode.store(&mut cells.book[EPISODE], lane);
         self.episode_return.store(&mut cells.book[RETURN], lane);
+        if SAFE {
+            self.episode_cost.store(&mut cells.book[COST], lane);
+        }
     }
 }
 
@@ -181,17 +211,25 @@ fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Strea
 }
 
 impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
-    pub(super) fn new(env: E, params: Params) -> Self {
-        Self { plant: Plant { env, params }, lanes: std::marker::PhantomData }
+    pub(super) fn new(env: E, params: Params, guard: Guard) -> Self {
+        let choices = if let ActionSpace::Discrete { n } = env.spec().action { n } else { 0 };
+        Self { plant: Plant { env, params, guard, choices }, lanes: std::marker::PhantomData }
     }
 }
 
 impl<E: LaneEnv> Plant<E> {
     #[inline(always)]
-    fn load<R: Lanes>(&self, at: At<'_>, rows: &[Line], book: &[Line], lane: usize) -> Group<'_, E, R> {
+    fn load<R: Lanes, const SAFE: bool>(
+        &self,
+        at: At<'_>,
+        rows: &[Line],
+        book: &[Line],
+        lane: usize,
+    ) -> Group<'_, E, R, SAFE> {
         let state = LaneStruct::load(rows, lane);
         Group {
             env: &self.env,
+            guard: &self.guard,
             params: self.params.load(at.block, lane),
             stream: at.streams.load(at.block, lane),
             max_steps: R::Uint::splat(at.max_steps),
@@ -199,18 +237,19 @@ impl<E: LaneEnv> Plant<E> {
             steps: Stored::load(&book[STEPS], lane),
             episode: Stored::load(&book[EPISODE], lane),
             episode_return: Stored::load(&book[RETURN], lane),
+            episode_cost: if SAFE { Stored::load(&book[COST], lane) } else { R::Uint::splat(0) },
         }
     }
 
     /// Loads the `envs` environments of the group at `lane` and steps them.
     #[inline(always)]
-    fn begin_step<R: Lanes>(
+    fn begin_step<R: Lanes, const SAFE: bool>(
         &self,
         work: &StepWork<'_>,
         lane: usize,
         envs: usize,
-    ) -> (Group<'_, E, R>, R::Mask, Transition<E, R>) {
-        let mut group: Group<'_, E, R> = self.load(work.at, work.cells.rows, work.cells.book, lane);
+    ) -> (Group<'_, E, R, SAFE>, R::Mask, Transition<E, R>) {
+        let mut group: Group<'_, E, R, SAFE> = self.load(work.at, work.cells.rows, work.cells.book, lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
         let transition = group.step(LaneAction::gather(work.actions, lane, envs));
         (group, ended, transition)
@@ -218,28 +257,38 @@ impl<E: LaneEnv> Plant<E> {
 
     /// Restarts what has ended, stores the group and writes what the step gave.
     #[inline(always)]
-    fn complete_step<R: Lanes>(
+    fn complete_step<R: Lanes, const SAFE: bool>(
         &self,
         work: &mut StepWork<'_>,
         (lane, envs): (usize, usize),
-        (mut group, ended, transition): (Group<'_, E, R>, R::Mask, Transition<E, R>),
+        (mut group, ended, transition): (Group<'_, E, R, SAFE>, R::Mask, Transition<E, R>),
     ) {
         let StepWork { ref mut cells, mode, ref mut out, .. } = *work;
-        let Transition { mut obs, mut reward, mut terminated, mut truncated } = transition;
+        let Transition { mut obs, mut reward, mut terminated, mut truncated, mut violated } = transition;
+        if E::COUNTS {
+            let stepped = if mode == Autoreset::NextStep { !ended.bits() } else { u32::MAX };
+            let counts = group.env.counts(&group.state);
+            for (sum, count) in work.counts.iter_mut().zip(counts) {
+                let lanes = (0..envs).filter(|lane| stepped >> lane & 1 == 1);
+                *sum += lanes.map(|lane| u64::from(count.lane(lane))).sum::<u64>();
+            }
+        }
         let dim = obs.as_ref().len();
         if mode == Autoreset::NextStep && ended.any() {
             obs = group.draw_and_restart(ended, obs);
             reward = reward.keep(!ended);
             terminated = terminated & !ended;
             truncated = truncated & !ended;
+            violated = violated.keep(!ended);
         }
         let done = terminated | truncated;
         if done.any() {
             obs.write_rows(envs, &mut out.final_obs[lane * dim..(lane + envs) * dim]);
             write_lanes(group.episode_return, &mut out.final_returns[lane..lane + envs]);
-            let mut lengths = Line::default();
-            group.steps.store(&mut lengths, 0);
-            out.final_lengths[lane..lane + envs].copy_from_slice(&lengths.0[..envs]);
+            write_words::<R>(group.steps, &mut out.final_lengths[lane..lane + envs]);
+            if SAFE {
+                write_words::<R>(group.episode_cost, &mut out.final_costs[lane..lane + envs]);
+            }
             if mode == Autoreset::SameStep {
                 obs = group.draw_and_restart(done, obs);
             } else {
@@ -251,20 +300,33 @@ impl<E: LaneEnv> Plant<E> {
         write_lanes(reward, &mut out.rewards[lane..lane + envs]);
         write_bits(terminated.bits(), &mut out.terminated[lane..lane + envs]);
         write_bits(truncated.bits(), &mut out.truncated[lane..lane + envs]);
+        if SAFE {
+            write_words::<R>(violated, &mut out.violations[lane..lane + envs]);
+        }
+    }
+
+    /// Steps a block, both halves before either writes: their chains of arithmetic overlap. And all sizes
+    /// are known at compile time.
+    #[inline(always)]
+    fn step_whole_block<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>) {
+        let first = self.begin_step::<R, SAFE>(work, 0, R::LANES);
+        let second = self.begin_step::<R, SAFE>(work, R::LANES, R::LANES);
+        self.complete_step(work, (0, R::LANES), first);
+        self.complete_step(work, (R::LANES, R::LANES), second);
     }
 
     /// A block group by group: the last one, if it is not full, or scalar code.
     #[inline(never)]
-    fn step_partial_block<R: Lanes>(&self, work: &mut StepWork<'_>) {
+    fn step_partial_block<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>) {
         for (lane, envs) in work.at.groups::<R>() {
-            let begun = self.begin_step::<R>(work, lane, envs);
+            let begun = self.begin_step::<R, SAFE>(work, lane, envs);
             self.complete_step(work, (lane, envs), begun);
         }
     }
 
     /// The roll-out's inner loop.
     #[inline(always)]
-    fn advance<R: Lanes, P: LanePolicy>(
+    fn advance<R: Lanes, P: LanePolicy, const SAFE: bool>(
         &self,
         at: At<'_>,
         cells: Cells<'_, Line>,
@@ -276,7 +338,8 @@ impl<E: LaneEnv> Plant<E> {
         let Cells { rows, book } = cells;
         let (checksum_line, memory_lines) = run.split_first_mut().expect("the checksum has a line");
         for (lane, envs) in at.groups::<R>() {
-            let mut group: Group<'_, E, R> = self.load(at, rows, book, lane);
+            let mut group: Group<'_, E, R, SAFE> = self.load(at, rows, book, lane);
+            let mut counts = [R::Uint::splat(0); COUNTERS];
             let mut checksum = R::Uint::load(checksum_line, lane);
             let mut memory: P::Memory<R> = LaneStruct::load(memory_lines, lane);
             let mut scratch = policy.scratch();
@@ -301,9 +364,16 @@ impl<E: LaneEnv> Plant<E> {
                 while tick < pause {
                     let moment = Moment { stream: &stream, tick, step: group.steps };
                     let mut decision = Decision::new(policy, moment, obs.as_ref(), &mut memory, &mut scratch);
+                    if E::MASKED {
+                        decision = decision.among(group.env.legal(&group.params, &group.state));
+                    }
                     let action = LaneAction::from_decision(&mut decision);
                     let transition = group.step(action);
                     tick += 1;
+                    if E::COUNTS {
+                        let new = group.env.counts(&group.state);
+                        counts.iter_mut().zip(new).for_each(|(sum, new)| *sum = sum.wrapping_add(new));
+                    }
                     if (transition.done() & spare.stale).any() {
                         unfinished = Some(transition);
                         break;
@@ -315,6 +385,9 @@ impl<E: LaneEnv> Plant<E> {
                     (obs, checksum) = group.finish(transition, &mut spare, checksum, exist, tally);
                 }
             }
+            if E::COUNTS {
+                tally.counts::<R>(exist, counts);
+            }
             memory.store(memory_lines, lane);
             checksum.store(checksum_line, lane);
             group.store(Cells { rows, book }, lane);
@@ -324,6 +397,7 @@ impl<E: LaneEnv> Plant<E> {
 
 impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     type Row = Line;
+    type Elem = f32;
 
     fn rows_per_block(&self) -> usize {
         // A stateless environment has a row all the same, so that blocks can be told apart.
@@ -341,7 +415,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             if !chosen.any() {
                 continue;
             }
-            let mut group: Group<'_, E, R> = self.plant.load(at, rows, book, lane);
+            let mut group: Group<'_, E, R, true> = self.plant.load(at, rows, book, lane);
             group.state = LaneStruct::select(
                 chosen,
                 draw_start(group.env, &group.params, &group.stream, group.episode),
@@ -349,33 +423,54 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             );
             group.steps = group.steps.keep(!chosen);
             group.episode_return = group.episode_return.keep(!chosen);
+            group.episode_cost = group.episode_cost.keep(!chosen);
             group.store(Cells { rows, book }, lane);
         }
     }
 
     #[inline]
-    fn step(&self, at: At<'_>, cells: Cells<'_, Line>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>) {
-        let mut work = StepWork { at, cells, actions, mode, out };
-        let lanes = R::ForSteps::LANES;
-        if at.envs() == BLOCK && 2 * lanes == BLOCK {
-            // Both halves step before either writes: their chains of arithmetic overlap. And all sizes
-            // are known at compile time.
-            let first = self.plant.begin_step::<R::ForSteps>(&work, 0, lanes);
-            let second = self.plant.begin_step::<R::ForSteps>(&work, lanes, lanes);
-            self.plant.complete_step(&mut work, (0, lanes), first);
-            self.plant.complete_step(&mut work, (lanes, lanes), second);
-        } else {
-            self.plant.step_partial_block::<R::ForSteps>(&mut work);
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, Line>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: Out<'_, f32>,
+    ) -> [u64; COUNTERS] {
+        let mut work = StepWork { at, cells, actions, mode, out, counts: [0; COUNTERS] };
+        let whole = at.envs() == BLOCK && 2 * R::ForSteps::LANES == BLOCK;
+        match (whole, self.plant.guard.is_active()) {
+            (true, false) => self.plant.step_whole_block::<R::ForSteps, false>(&mut work),
+            (false, false) => self.plant.step_partial_block::<R::ForSteps, false>(&mut work),
+            (_, true) => self.plant.step_partial_block::<R::ForSteps, true>(&mut work),
         }
+        work.counts
     }
 
     fn observe(&self, at: At<'_>, rows: &[Line], obs: &mut [f32]) {
         let book = [Line::default(); BOOK_LINES];
         for (lane, envs) in at.groups::<R>() {
-            let seen = self.plant.load::<R>(at, rows, &book, lane).observe();
+            let seen = self.plant.load::<R, false>(at, rows, &book, lane).observe();
             let dim = seen.as_ref().len();
             seen.write_rows(envs, &mut obs[lane * dim..]);
         }
+    }
+
+    fn action_masks(&self, at: At<'_>, rows: &[Line], masks: &mut [bool]) {
+        let book = [Line::default(); BOOK_LINES];
+        let n = self.plant.choices as usize;
+        for (lane, envs) in at.groups::<R>() {
+            let group = self.plant.load::<R, false>(at, rows, &book, lane);
+            let legal = group.env.legal(&group.params, &group.state);
+            for (env, mask) in masks[lane * n..(lane + envs) * n].chunks_exact_mut(n).enumerate() {
+                let bits = legal.lane(env);
+                mask.iter_mut().enumerate().for_each(|(i, flag)| *flag = i >= 32 || bits >> i & 1 == 1);
+            }
+        }
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.plant.guard
     }
 
     fn can_advance(&self, policy: &Policy) -> bool {
@@ -384,10 +479,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 
     fn advance(&self, at: At<'_>, cells: Cells<'_, Line>, run: &mut [Line], stretch: Stretch<'_>, tally: &mut Tally) {
         let span = (stretch.tick, stretch.steps);
-        match stretch.policy {
-            Policy::Random(policy) => self.plant.advance::<R, _>(at, cells, run, policy, span, tally),
-            Policy::Controller(policy) => self.plant.advance::<R, _>(at, cells, run, policy, span, tally),
-            Policy::Tile(_) => unreachable!("the engine serves tile policies"),
+        match (stretch.policy, self.plant.guard.is_active()) {
+            (Policy::Random(policy), false) => self.plant.advance::<R, _, false>(at, cells, run, policy, span, tally),
+            (Policy::Random(policy), true) => self.plant.advance::<R, _, true>(at, cells, run, policy, span, tally),
+            (Policy::Controller(policy), false) => {
+                self.plant.advance::<R, _, false>(at, cells, run, policy, span, tally);
+            }
+            (Policy::Controller(policy), true) => self.plant.advance::<R, _, true>(at, cells, run, policy, span, tally),
+            (Policy::Tile(_), _) => unreachable!("the engine serves tile policies"),
         }
     }
 
@@ -458,6 +557,13 @@ fn write_lanes<R: Lanes>(value: R, out: &mut [f32]) {
         value.write_to(&mut all);
         out.copy_from_slice(&all[..out.len()]);
     }
+}
+
+#[inline(always)]
+fn write_words<R: Lanes>(words: R::Uint, out: &mut [u32]) {
+    let mut line = Line::default();
+    words.store(&mut line, 0);
+    out.copy_from_slice(&line.0[..out.len()]);
 }
 
 /// Writes bit `i` to flag `i`.

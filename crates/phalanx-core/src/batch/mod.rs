@@ -6,6 +6,7 @@
 //! ([`SoloEnv`](crate::solo::SoloEnv)).
 
 mod config;
+mod element;
 mod engine;
 mod kernel;
 mod lane_kernel;
@@ -14,7 +15,8 @@ mod row_wise;
 mod solo_kernel;
 
 pub use config::{BatchConfig, LaneWidth, build, build_solo};
-pub(crate) use config::{Configured, configure};
+pub(crate) use config::{Configured, configure, configure_solo};
+pub use element::{ObsElement, ObsMut};
 pub(crate) use lane_kernel::check_state;
 pub(crate) use row_wise::TileScratch;
 
@@ -26,7 +28,7 @@ use crate::stats::EpisodeStats;
 /// Actions for all environments, row-major.
 #[derive(Clone, Copy, Debug)]
 pub enum Actions<'a> {
-    /// One index for each environment.
+    /// As many whole numbers for each environment as its discrete space has components.
     Discrete(&'a [i32]),
     /// As many values for each environment as the box has components.
     Continuous(&'a [f32]),
@@ -35,7 +37,7 @@ pub enum Actions<'a> {
 /// Actions to be filled in, row-major.
 #[derive(Debug)]
 pub enum ActionsMut<'a> {
-    /// One index for each environment.
+    /// As many whole numbers for each environment as its discrete space has components.
     Discrete(&'a mut [i32]),
     /// As many values for each environment as the box has components.
     Continuous(&'a mut [f32]),
@@ -67,10 +69,7 @@ impl<'a> Actions<'a> {
 
     /// Checks that these are actions of `spec` for `num_envs` environments.
     pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
-        let same_kind = matches!(
-            (self, &spec.action),
-            (Self::Discrete(_), ActionSpace::Discrete { .. }) | (Self::Continuous(_), ActionSpace::Box { .. })
-        );
+        let same_kind = matches!(self, Self::Discrete(_)) == spec.action.is_discrete();
         if !same_kind {
             return Err(Error::ActionKind {
                 env: spec.name.to_owned(),
@@ -90,6 +89,16 @@ impl<'a> Actions<'a> {
                     return Err(Error::out_of_range(what, indices[at], format!("a whole number from 0 to {}", n - 1)));
                 }
             }
+            (Self::Discrete(indices), ActionSpace::MultiDiscrete { sizes }) => {
+                let bad = |(row, k): (&[i32], usize)| row[k] as u32 >= sizes[k];
+                for (env, row) in indices.chunks_exact(components).enumerate() {
+                    if let Some(k) = (0..components).find(|&k| bad((row, k))) {
+                        let what = format!("component {k} of the action of environment {env}");
+                        let allowed = format!("a whole number from 0 to {}", sizes[k] - 1);
+                        return Err(Error::out_of_range(what, row[k], allowed));
+                    }
+                }
+            }
             (Self::Continuous(values), _) => {
                 if values.iter().fold(false, |any, value| any | !value.is_finite()) {
                     let at = values.iter().position(|value| !value.is_finite()).expect("one is not finite");
@@ -106,62 +115,95 @@ impl<'a> Actions<'a> {
 
 /// Where a step writes its results: caller-owned arrays, row-major.
 ///
-/// The three `final_*` arrays have a meaning only for environments whose episode ended on this step.
+/// The `final_*` arrays have a meaning only for environments whose episode ended on this step. Two arrays
+/// are for environments with constraints and may be empty without any.
 #[derive(Debug)]
-pub struct StepOut<'a> {
+pub struct StepOut<'a, Obs = ObsMut<'a>> {
     /// Observations, `num_envs` rows.
-    pub obs: &'a mut [f32],
+    pub obs: Obs,
     /// Rewards.
     pub rewards: &'a mut [f32],
     /// Where the task itself ended.
     pub terminated: &'a mut [bool],
     /// Where the step limit was reached.
     pub truncated: &'a mut [bool],
+    /// The constraints that each environment violated, a bit each. The cost of the step is their number.
+    pub violations: &'a mut [u32],
     /// The last observations of finished episodes, `num_envs` rows.
-    pub final_obs: &'a mut [f32],
+    pub final_obs: Obs,
     /// The returns of finished episodes.
     pub final_returns: &'a mut [f32],
     /// The lengths of finished episodes.
     pub final_lengths: &'a mut [u32],
+    /// The costs of finished episodes.
+    pub final_costs: &'a mut [u32],
 }
 
 /// Arrays that fit [`StepOut`], for callers that have none of their own.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)] // the fields are those of `StepOut`
-pub struct StepBuffers {
-    pub obs: Vec<f32>,
+pub struct StepBuffers<T = f32> {
+    pub obs: Vec<T>,
     pub rewards: Vec<f32>,
     pub terminated: Vec<bool>,
     pub truncated: Vec<bool>,
-    pub final_obs: Vec<f32>,
+    pub violations: Vec<u32>,
+    pub final_obs: Vec<T>,
     pub final_returns: Vec<f32>,
     pub final_lengths: Vec<u32>,
+    pub final_costs: Vec<u32>,
 }
 
 impl StepBuffers {
-    /// Arrays for `num_envs` environments with observations of `obs_dim` components.
+    /// Arrays for `num_envs` environments with observations of `obs_dim` reals.
     pub fn new(num_envs: usize, obs_dim: usize) -> Self {
+        Self::of(num_envs, obs_dim)
+    }
+}
+
+impl<T: ObsElement> StepBuffers<T> {
+    /// Arrays for `num_envs` environments with observations of `obs_dim` components of type `T`.
+    pub fn of(num_envs: usize, obs_dim: usize) -> Self {
         Self {
-            obs: vec![0.0; num_envs * obs_dim],
+            obs: vec![T::default(); num_envs * obs_dim],
             rewards: vec![0.0; num_envs],
             terminated: vec![false; num_envs],
             truncated: vec![false; num_envs],
-            final_obs: vec![0.0; num_envs * obs_dim],
+            violations: vec![0; num_envs],
+            final_obs: vec![T::default(); num_envs * obs_dim],
             final_returns: vec![0.0; num_envs],
             final_lengths: vec![0; num_envs],
+            final_costs: vec![0; num_envs],
         }
     }
 
     /// The arrays as the target of a step.
     pub fn out(&mut self) -> StepOut<'_> {
+        let out = self.typed_out();
+        StepOut {
+            obs: T::wrap(out.obs),
+            final_obs: T::wrap(out.final_obs),
+            rewards: out.rewards,
+            terminated: out.terminated,
+            truncated: out.truncated,
+            violations: out.violations,
+            final_returns: out.final_returns,
+            final_lengths: out.final_lengths,
+            final_costs: out.final_costs,
+        }
+    }
+
+    fn typed_out(&mut self) -> StepOut<'_, &mut [T]> {
         StepOut {
             obs: &mut self.obs,
             rewards: &mut self.rewards,
             terminated: &mut self.terminated,
             truncated: &mut self.truncated,
+            violations: &mut self.violations,
             final_obs: &mut self.final_obs,
             final_returns: &mut self.final_returns,
             final_lengths: &mut self.final_lengths,
+            final_costs: &mut self.final_costs,
         }
     }
 }
@@ -200,11 +242,14 @@ pub trait Batch: Send {
     /// Number of environments.
     fn num_envs(&self) -> usize;
     /// Starts episodes and writes the observations of all environments.
-    fn reset_into(&mut self, reset: Reset<'_>, obs: &mut [f32]) -> Result<()>;
+    fn reset_into(&mut self, reset: Reset<'_>, obs: ObsMut<'_>) -> Result<()>;
     /// Steps all environments. Wrong actions are refused before anything changes.
     fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> Result<()>;
     /// Writes the observations of all environments.
-    fn observe_into(&self, obs: &mut [f32]) -> Result<()>;
+    fn observe_into(&self, obs: ObsMut<'_>) -> Result<()>;
+    /// Writes which actions are legal now, a row of `n` for each environment; only for environments with
+    /// one discrete choice, all true unless [`EnvSpec::action_mask`] says otherwise.
+    fn action_masks_into(&self, masks: &mut [bool]) -> Result<()>;
     /// Advances all environments by `steps` steps under the roll-out's policy, new episodes starting in
     /// the same step, while a tile's state stays in registers or L1.
     fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> Result<()>;

@@ -56,6 +56,53 @@ impl Params {
         self.set(field, &values, num_envs)
     }
 
+    /// Draws the parameters that have a log-normal prior: `exp(NAME_loc + NAME_scale * z)` with a standard
+    /// normal `z` for each environment. The default of `NAME_loc` is the logarithm of the parameter's value.
+    pub(super) fn draw_priors(&mut self, settings: &[(String, String)], num_envs: usize, seed: u64) -> Result<()> {
+        for field in 0..self.info.len() {
+            let name = self.info[field].name;
+            let given = |wanted: Prior| {
+                let found = settings.iter().find(|(key, _)| prior_of(key) == Some((name, wanted)));
+                found.map(|(key, text)| self.prior_value(wanted, key, text)).transpose()
+            };
+            let (loc, scale) = (given(Prior::Loc)?, given(Prior::Scale)?);
+            if loc.is_none() && scale.is_none() {
+                continue;
+            }
+            if self.own[field].is_some() {
+                return Err(Error::out_of_range(self.what(name), "a range and a prior", "one of the two"));
+            }
+            if loc.is_none() && self.shared[field] <= 0.0 {
+                let what = format!("{} with a log-normal prior", self.what(name));
+                return Err(Error::out_of_range(what, self.shared[field], "above 0"));
+            }
+            // The value itself rather than the exponential of its logarithm, which would round.
+            let median = loc.map_or(self.shared[field], f64::exp);
+            let Some(scale) = scale.filter(|scale| *scale > 0.0) else {
+                self.set(field, &[median], num_envs)?;
+                continue;
+            };
+            let values: Vec<f64> = (0..num_envs as u32)
+                .map(|env| {
+                    let mut draws = Stream::<f64>::of_seed(seed, env).draws(Purpose::Params, 0, field as u32);
+                    median * (scale * draws.normal()).exp()
+                })
+                .collect();
+            self.set(field, &values, num_envs)?;
+        }
+        Ok(())
+    }
+
+    fn prior_value(&self, prior: Prior, key: &str, text: &str) -> Result<f64> {
+        let allowed = match prior {
+            Prior::Loc => "a number",
+            Prior::Scale => "a number that is not negative",
+        };
+        let number =
+            text.parse().ok().filter(|value: &f64| value.is_finite() && (prior == Prior::Loc || *value >= 0.0));
+        number.ok_or_else(|| Error::out_of_range(self.what(key), format!("'{text}'"), allowed))
+    }
+
     pub(super) fn set_named(&mut self, name: &str, values: &[f64], num_envs: usize) -> Result<()> {
         self.set(self.field(name)?, values, num_envs)
     }
@@ -173,6 +220,21 @@ impl Params {
     fn what(&self, name: &str) -> String {
         format!("parameter {name} of {}", self.env)
     }
+}
+
+/// What a setting says of a parameter's log-normal prior.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Prior {
+    /// The mean of the logarithm.
+    Loc,
+    /// Its standard deviation.
+    Scale,
+}
+
+/// The parameter whose prior `name` sets, and what of it.
+pub(super) fn prior_of(name: &str) -> Option<(&str, Prior)> {
+    let loc = name.strip_suffix("_loc").map(|param| (param, Prior::Loc));
+    loc.or_else(|| name.strip_suffix("_scale").map(|param| (param, Prior::Scale)))
 }
 
 /// A line with the same value in every environment.

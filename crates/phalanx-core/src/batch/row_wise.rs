@@ -4,13 +4,15 @@
 //! or a [`SoloEnv`](crate::solo::SoloEnv) goes through rows instead: the policy sees the observations of
 //! a tile, then all blocks of the tile step, and so on for a whole chunk before the next tile.
 
-use super::kernel::{At, BOOK_LINES, Cells, Kernel, STEPS, Streams, Stretch};
-use super::{Actions, ActionsMut, Autoreset, StepBuffers, StepOut};
-use crate::checksum::{fold_transition, start_word};
+use std::any::Any;
+
+use super::kernel::{At, BOOK_LINES, Cells, Kernel, Out, STEPS, Streams, Stretch};
+use super::{Actions, ActionsMut, Autoreset, ObsElement, StepBuffers, StepOut};
+use crate::checksum::{fold_weight, start_weight};
 use crate::env::LaneStruct;
-use crate::lanes::{BLOCK, Line};
+use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16};
 use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
-use crate::space::{ActionSpace, EnvSpec};
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 use crate::stats::EpisodeStats;
 
 /// Blocks in a tile: 128 environments, meant to amortise a call of the policy and stay in L1/L2. Chosen,
@@ -18,45 +20,46 @@ use crate::stats::EpisodeStats;
 pub(super) const TILE_BLOCKS: usize = 8;
 
 /// The arrays of one tile.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct TileScratch {
-    step: StepBuffers,
+    /// [`StepBuffers`] of the environment's observation type.
+    step: Box<dyn Any + Send + Sync>,
+    obs_dim: usize,
     actions: TileActions,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum TileActions {
-    Discrete(Vec<i32>),
+    Discrete { indices: Vec<i32>, components: usize },
     Continuous { values: Vec<f32>, components: usize },
 }
 
 impl TileScratch {
-    pub(super) fn new(spec: &EnvSpec) -> Self {
-        let envs = TILE_BLOCKS * BLOCK;
-        let actions = match &spec.action {
-            ActionSpace::Discrete { .. } => TileActions::Discrete(vec![0; envs]),
-            ActionSpace::Box { low, .. } => {
-                TileActions::Continuous { values: vec![0.0; envs * low.len()], components: low.len() }
-            }
+    pub(super) fn new<T: ObsElement>(spec: &EnvSpec) -> Self {
+        let (envs, components, obs_dim) = (TILE_BLOCKS * BLOCK, spec.action.components(), spec.observation.dim());
+        let actions = if spec.action.is_discrete() {
+            TileActions::Discrete { indices: vec![0; envs * components], components }
+        } else {
+            TileActions::Continuous { values: vec![0.0; envs * components], components }
         };
-        Self { step: StepBuffers::new(envs, spec.observation.dim()), actions }
+        Self { step: Box::new(StepBuffers::<T>::of(envs, obs_dim)), obs_dim, actions }
     }
 
     /// Whether the arrays have the right shape for an environment.
     pub(super) fn fits(&self, spec: &EnvSpec) -> bool {
-        let components = match &self.actions {
-            TileActions::Discrete(_) => None,
-            TileActions::Continuous { components, .. } => Some(*components),
+        let (discrete, components) = match self.actions {
+            TileActions::Discrete { components, .. } => (true, components),
+            TileActions::Continuous { components, .. } => (false, components),
         };
-        let needed = matches!(spec.action, ActionSpace::Box { .. }).then(|| spec.action.components());
-        self.step.obs.len() == TILE_BLOCKS * BLOCK * spec.observation.dim() && components == needed
+        (self.obs_dim, discrete, components)
+            == (spec.observation.dim(), spec.action.is_discrete(), spec.action.components())
     }
 }
 
 impl TileActions {
     fn all(&mut self, envs: usize) -> ActionsMut<'_> {
         match self {
-            Self::Discrete(indices) => ActionsMut::Discrete(&mut indices[..envs]),
+            Self::Discrete { indices, components } => ActionsMut::Discrete(&mut indices[..envs * *components]),
             Self::Continuous { values, components } => ActionsMut::Continuous(&mut values[..envs * *components]),
         }
     }
@@ -64,20 +67,40 @@ impl TileActions {
     fn of_block(&self, i: usize, envs: usize) -> Actions<'_> {
         let first = i * BLOCK;
         match self {
-            Self::Discrete(indices) => Actions::Discrete(&indices[first..first + envs]),
+            Self::Discrete { indices, components } => {
+                Actions::Discrete(&indices[first * components..(first + envs) * components])
+            }
             Self::Continuous { values, components } => {
                 Actions::Continuous(&values[first * components..(first + envs) * components])
             }
         }
     }
 
-    /// Asks a policy for the action of environment `i`.
-    fn fill<P: LanePolicy>(&mut self, i: usize, decision: &mut Decision<'_, P, f32>) {
+    /// Asks a policy for the actions of environments `first` to `first + envs`.
+    fn fill<P: LanePolicy, R: Lanes>(
+        &mut self,
+        space: &ActionSpace,
+        (first, envs): (usize, usize),
+        decision: &mut Decision<'_, P, R>,
+    ) {
+        let mut line = Line::default();
         match self {
-            Self::Discrete(indices) => indices[i] = decision.index() as i32,
+            Self::Discrete { indices, components } => {
+                for k in 0..*components {
+                    let one_choice = matches!(space, ActionSpace::Discrete { .. });
+                    let index = if one_choice { decision.index() } else { decision.choice(k) };
+                    index.store(&mut line, 0);
+                    for (lane, index) in line.0[..envs].iter().enumerate() {
+                        indices[(first + lane) * *components + k] = *index as i32;
+                    }
+                }
+            }
             Self::Continuous { values, components } => {
-                for (k, value) in values[i * *components..(i + 1) * *components].iter_mut().enumerate() {
-                    *value = decision.component(k);
+                for k in 0..*components {
+                    decision.component(k).store(&mut line, 0);
+                    for (lane, bits) in line.0[..envs].iter().enumerate() {
+                        values[(first + lane) * *components + k] = f32::from_bits(*bits);
+                    }
                 }
             }
         }
@@ -111,74 +134,105 @@ impl<K: Kernel> RowWise<'_, K> {
         stretch: Stretch<'_>,
         stats: &mut EpisodeStats,
     ) {
+        let TileScratch { step, actions, .. } = scratch;
+        let step: &mut StepBuffers<K::Elem> = step.downcast_mut().expect("made for this kernel's observations");
         let dim = self.spec.observation.dim();
+        let safe = self.kernel.guard().is_active();
         let blocks = tile.book.len() / BOOK_LINES;
         let (row_width, run_width) = (tile.rows.len() / blocks, tile.run.len() / blocks);
-        let first_block = tile.first_block;
-        let first_env = first_block * BLOCK;
+        let first_env = tile.first_block * BLOCK;
         let envs = (self.num_envs - first_env).min(blocks * BLOCK);
         let envs_of = |i: usize| (envs - i * BLOCK).min(BLOCK);
-        let at = |i: usize| At {
-            block: first_block + i,
-            num_envs: self.num_envs,
-            max_steps: self.spec.max_steps,
-            streams: self.streams,
-        };
         for (i, rows) in tile.rows.chunks_exact(row_width).enumerate() {
-            self.kernel.observe(at(i), rows, scratch.step.out().block(i, envs_of(i), dim).obs);
+            self.kernel.observe(self.at(&tile, i), rows, step.typed_out().block(i, envs_of(i), dim).obs);
         }
         if stretch.tick == 0 {
             for i in 0..envs {
                 let word = &mut tile.run[i / BLOCK * run_width].0[i % BLOCK];
-                *word = word.wrapping_add(start_word::<f32>(&scratch.step.obs[i * dim..(i + 1) * dim]));
+                *word = word.wrapping_add(start_weight(K::Elem::weigh(&step.obs[i * dim..(i + 1) * dim])));
             }
         }
         for tick in stretch.tick..stretch.tick + stretch.steps as u64 {
             let shape = Tile { first_env, envs, tick };
             match stretch.policy {
-                Policy::Tile(policy) => policy.act(shape, &scratch.step.obs[..envs * dim], scratch.actions.all(envs)),
-                Policy::Random(policy) => self.act_row_by_row(policy, shape, &mut tile, scratch),
-                Policy::Controller(policy) => self.act_row_by_row(policy, shape, &mut tile, scratch),
+                Policy::Tile(policy) => {
+                    let obs = K::Elem::as_reals(&step.obs[..envs * dim]).expect("checked at the door");
+                    policy.act(shape, obs, actions.all(envs));
+                }
+                // Blind to observations, so a whole block at once.
+                Policy::Random(policy) => self.act::<f32x16, _>(policy, shape, &mut tile, |_| &[], actions),
+                Policy::Controller(policy) => {
+                    // Bytes are nothing that a controller could look at; it was not parsed with a field.
+                    let obs = K::Elem::as_reals(&step.obs);
+                    let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
+                    self.act::<f32, _>(policy, shape, &mut tile, see, actions);
+                }
             }
-            let cells = tile.rows.chunks_exact_mut(row_width).zip(tile.book.chunks_exact_mut(BOOK_LINES));
-            for (i, (rows, book)) in cells.enumerate() {
-                let actions = scratch.actions.of_block(i, envs_of(i));
-                let mut out = scratch.step.out();
-                self.kernel.step(
-                    at(i),
-                    Cells { rows, book },
-                    &actions,
-                    Autoreset::SameStep,
-                    out.block(i, envs_of(i), dim),
-                );
+            for i in 0..blocks {
+                let at = self.at(&tile, i);
+                let cells = Cells {
+                    rows: &mut tile.rows[i * row_width..(i + 1) * row_width],
+                    book: &mut tile.book[i * BOOK_LINES..(i + 1) * BOOK_LINES],
+                };
+                let actions = actions.of_block(i, envs_of(i));
+                let mut out = step.typed_out();
+                let out = out.block(i, envs_of(i), dim);
+                stats.add_counts(self.kernel.step(at, cells, &actions, Autoreset::SameStep, out));
             }
-            scratch.step.out().count_finished(envs, stats);
+            step.typed_out().count_finished(envs, safe, stats);
             for i in 0..envs {
-                fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], &scratch.step, i, dim);
+                fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], step, i, dim);
             }
         }
     }
 
-    /// Lets a policy over lanes decide for one environment after the other.
-    fn act_row_by_row<P: LanePolicy>(
+    fn at(&self, tile: &TileCells<'_, K::Row>, i: usize) -> At<'_> {
+        let (num_envs, max_steps) = (self.num_envs, self.spec.max_steps);
+        At { block: tile.first_block + i, num_envs, max_steps, streams: self.streams }
+    }
+
+    /// The legal actions of a group of environments, bit by bit.
+    fn legal<R: Lanes>(&self, block: usize, rows: &[K::Row], lane: usize) -> R::Uint {
+        let ActionSpace::Discrete { n } = self.spec.action else { unreachable!("masks are for discrete actions") };
+        let at = At { block, num_envs: self.num_envs, max_steps: self.spec.max_steps, streams: self.streams };
+        let mut masks = [false; 32 * BLOCK];
+        let masks = &mut masks[..at.envs() * n as usize];
+        self.kernel.action_masks(at, rows, masks);
+        let mut line = Line::default();
+        for (bits, mask) in line.0.iter_mut().zip(masks.chunks_exact(n as usize)) {
+            *bits = mask.iter().enumerate().fold(0, |bits, (action, legal)| bits | u32::from(*legal) << action);
+        }
+        Stored::load(&line, lane)
+    }
+
+    /// Lets a policy over lanes decide for one group of environments after the other.
+    fn act<'o, R: Lanes, P: LanePolicy>(
         &self,
         policy: &P,
         shape: Tile,
         tile: &mut TileCells<'_, K::Row>,
-        scratch: &mut TileScratch,
+        see: impl Fn(usize) -> &'o [R],
+        actions: &mut TileActions,
     ) {
-        let dim = self.spec.observation.dim();
-        let run_width = tile.run.len() / (tile.book.len() / BOOK_LINES);
-        for (i, obs) in scratch.step.obs.chunks_exact(dim).take(shape.envs).enumerate() {
-            let (block, lane) = (i / BLOCK, i % BLOCK);
-            let memory_lines = &mut tile.run[block * run_width + 1..(block + 1) * run_width];
-            let mut memory: P::Memory<f32> = LaneStruct::<f32>::load(memory_lines, lane);
+        let blocks = tile.book.len() / BOOK_LINES;
+        let (row_width, run_width) = (tile.rows.len() / blocks, tile.run.len() / blocks);
+        for first in (0..shape.envs).step_by(R::LANES) {
+            let (block, lane) = (first / BLOCK, first % BLOCK);
+            let envs = (shape.envs - first).min(R::LANES);
+            let stream = self.streams.load::<R>(tile.first_block + block, lane);
             let mut working_space = policy.scratch();
-            let stream = self.streams.load(tile.first_block + block, lane);
             policy.replenish(&stream, shape.tick, 1, &mut working_space);
-            let moment =
-                Moment { stream: &stream, tick: shape.tick, step: tile.book[block * BOOK_LINES + STEPS].0[lane] };
-            scratch.actions.fill(i, &mut Decision::new(policy, moment, obs, &mut memory, &mut working_space));
+            let step = Stored::load(&tile.book[block * BOOK_LINES + STEPS], lane);
+            let moment = Moment { stream: &stream, tick: shape.tick, step };
+            let memory_lines = &mut tile.run[block * run_width + 1..(block + 1) * run_width];
+            let mut memory: P::Memory<R> = LaneStruct::<R>::load(memory_lines, lane);
+            let seen = see(first);
+            let mut decision = Decision::new(policy, moment, seen, &mut memory, &mut working_space);
+            if self.spec.action_mask != ActionMask::None {
+                let rows = &tile.rows[block * row_width..(block + 1) * row_width];
+                decision = decision.among(self.legal::<R>(tile.first_block + block, rows, lane));
+            }
+            actions.fill(&self.spec.action, (first, envs), &mut decision);
             memory.store(memory_lines, lane);
         }
     }
@@ -186,30 +240,34 @@ impl<K: Kernel> RowWise<'_, K> {
 
 /// Folds what a step gave environment `i` into its checksum: the step's own observation, then, if the
 /// episode ended, the first of the next.
-fn fold_row(word: &mut u32, step: &StepBuffers, i: usize, dim: usize) {
+fn fold_row<T: ObsElement>(word: &mut u32, step: &StepBuffers<T>, i: usize, dim: usize) {
     let row = i * dim..(i + 1) * dim;
     let (terminated, truncated) = (step.terminated[i], step.truncated[i]);
     let done = terminated || truncated;
     let own = if done { &step.final_obs } else { &step.obs };
-    *word = fold_transition(*word, &own[row.clone()], step.rewards[i], terminated, truncated);
+    *word = fold_weight::<f32>(*word, T::weigh(&own[row.clone()]), step.rewards[i], terminated, truncated);
     if done {
-        *word = word.wrapping_add(start_word::<f32>(&step.obs[row]));
+        *word = word.wrapping_add(start_weight(T::weigh(&step.obs[row])));
     }
 }
 
-impl StepOut<'_> {
+impl<T> Out<'_, T> {
     /// The slices of the `i`-th block.
     #[inline(always)]
-    pub(super) fn block(&mut self, i: usize, envs: usize, dim: usize) -> StepOut<'_> {
+    pub(super) fn block(&mut self, i: usize, envs: usize, dim: usize) -> Out<'_, T> {
         let (one, row) = (i * BLOCK..i * BLOCK + envs, i * BLOCK * dim..(i * BLOCK + envs) * dim);
+        // Two arrays may be empty.
+        let costs = if self.violations.is_empty() { 0..0 } else { one.clone() };
         StepOut {
             obs: &mut self.obs[row.clone()],
             rewards: &mut self.rewards[one.clone()],
             terminated: &mut self.terminated[one.clone()],
             truncated: &mut self.truncated[one.clone()],
+            violations: &mut self.violations[costs.clone()],
             final_obs: &mut self.final_obs[row],
             final_returns: &mut self.final_returns[one.clone()],
             final_lengths: &mut self.final_lengths[one],
+            final_costs: if self.final_costs.is_empty() { &mut [] } else { &mut self.final_costs[costs] },
         }
     }
 }

@@ -1,28 +1,52 @@
 //! The kernel of [`SoloEnv`]s: one environment after the other, in place.
 
-use super::kernel::{At, Cells, ENDED, EPISODE, Kernel, RETURN, STEPS, Stretch};
+use super::kernel::{At, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
 use super::lane_kernel::check_state;
-use super::{Actions, Autoreset, StepOut};
+use super::{Actions, Autoreset, ObsElement};
+use crate::env::COUNTERS;
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::policy::Policy;
 use crate::rng::{Purpose, Stream};
+use crate::safety::{Guard, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
+use crate::space::ActionSpace;
 use crate::stats::Tally;
 
 /// An environment that vectorises inside one copy.
 #[derive(Debug)]
 pub(super) struct SoloKernel<E: SoloEnv> {
-    pub(super) env: E,
+    env: E,
+    guard: Guard,
+    action: ActionSpace,
 }
 
 impl<E: SoloEnv> SoloKernel<E> {
+    pub(super) fn new(env: E, guard: Guard) -> Self {
+        Self { action: env.spec().action, env, guard }
+    }
+
+    /// The action of one environment of a block.
+    fn action<'a>(&self, actions: &Actions<'a>, lane: usize) -> SoloAction<'a> {
+        let components = self.action.components();
+        match (actions, &self.action) {
+            (Actions::Discrete(indices), ActionSpace::MultiDiscrete { .. }) => {
+                SoloAction::Multi(&indices[lane * components..(lane + 1) * components])
+            }
+            (Actions::Discrete(indices), _) => SoloAction::Discrete(indices[lane] as u32),
+            (Actions::Continuous(values), _) => {
+                SoloAction::Continuous(&values[lane * components..(lane + 1) * components])
+            }
+        }
+    }
+
     /// Starts the episode that the book names.
     fn start(&self, stream: &Stream<f32>, state: &mut E::State, book: &mut [Line], lane: usize) {
         self.env.reset(state, &mut stream.draws(Purpose::Reset, book[EPISODE].0[lane], 0));
         book[STEPS].0[lane] = 0;
         book[RETURN].0[lane] = 0.0_f32.to_bits();
+        book[COST].0[lane] = 0;
     }
 
     fn no_params<T>(&self, name: &str) -> Result<T> {
@@ -32,6 +56,7 @@ impl<E: SoloEnv> SoloKernel<E> {
 
 impl<E: SoloEnv> Kernel for SoloKernel<E> {
     type Row = E::State;
+    type Elem = E::Elem;
 
     fn rows_per_block(&self) -> usize {
         BLOCK
@@ -47,7 +72,14 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         }
     }
 
-    fn step(&self, at: At<'_>, cells: Cells<'_, E::State>, actions: &Actions<'_>, mode: Autoreset, out: StepOut<'_>) {
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, E::State>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: Out<'_, E::Elem>,
+    ) -> [u64; COUNTERS] {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
         for (lane, _) in at.groups::<f32>() {
@@ -59,27 +91,37 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
                 self.start(&stream, state, book, lane);
                 self.env.observe(state, &mut out.obs[obs]);
                 (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (0.0, false, false);
+                if self.guard.is_active() {
+                    out.violations[lane] = 0;
+                }
                 continue;
             }
-            let action = match actions {
-                Actions::Discrete(indices) => SoloAction::Discrete(indices[lane] as u32),
-                Actions::Continuous(values) => {
-                    let components = values.len() / out.rewards.len();
-                    SoloAction::Continuous(&values[lane * components..(lane + 1) * components])
-                }
-            };
+            let action = self.action(actions, lane);
             let outcome = self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps));
+            self.env.observe(state, &mut out.obs[obs.clone()]);
+            let (mut reward, mut terminated) = (outcome.reward, outcome.terminated);
+            if self.guard.is_active() {
+                let verdict = self.guard.judge(reward, |signal| match signal {
+                    Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
+                    Signal::State(at) => self.env.state_values(state)[at] as f32,
+                    Signal::Action(at) => action.component(at),
+                });
+                (reward, terminated) = (verdict.reward, terminated | verdict.terminates);
+                out.violations[lane] = verdict.violated;
+                book[COST].0[lane] += verdict.cost;
+            }
             let steps = steps + 1;
-            let episode_return = f32::from_bits(book[RETURN].0[lane]) + outcome.reward;
+            let episode_return = f32::from_bits(book[RETURN].0[lane]) + reward;
             book[STEPS].0[lane] = steps;
             book[RETURN].0[lane] = episode_return.to_bits();
-            self.env.observe(state, &mut out.obs[obs.clone()]);
             let truncated = steps == at.max_steps;
-            (out.rewards[lane], out.terminated[lane], out.truncated[lane]) =
-                (outcome.reward, outcome.terminated, truncated);
-            if outcome.terminated || truncated {
+            (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
+            if terminated || truncated {
                 out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
+                if self.guard.is_active() {
+                    out.final_costs[lane] = book[COST].0[lane];
+                }
                 if mode == Autoreset::SameStep {
                     book[EPISODE].0[lane] += 1;
                     self.start(&stream, state, book, lane);
@@ -89,13 +131,25 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
                 }
             }
         }
+        [0; COUNTERS]
     }
 
-    fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [f32]) {
+    fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [E::Elem]) {
         let dim = obs.len() / at.envs();
         for ((_, row), obs) in at.groups::<f32>().zip(rows).zip(obs.chunks_exact_mut(dim)) {
             self.env.observe(row, obs);
         }
+    }
+
+    fn action_masks(&self, at: At<'_>, rows: &[E::State], masks: &mut [bool]) {
+        let n = masks.len() / at.envs();
+        for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(n)) {
+            self.env.action_mask(row, mask);
+        }
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     fn can_advance(&self, _policy: &Policy) -> bool {

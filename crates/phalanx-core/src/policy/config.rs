@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::controller::Law;
 use super::{Controller, Policy, Random};
 use crate::error::{Error, Result};
-use crate::space::{ActionSpace, EnvSpec};
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 
 /// The policies there are: name, arguments with defaults, what it does.
 pub const POLICIES: [(&str, &str, &str); 6] = [
@@ -101,11 +101,24 @@ impl Policy {
     /// action that the environment does not have.
     pub fn parse(name: &str, arguments: &[(&str, &str)], spec: &EnvSpec) -> Result<Self> {
         let mut args = Arguments { policy: name, left: arguments.to_vec() };
-        let (law, known): (Law, &[&str]) = match name {
+        match name {
             "random" => {
                 args.finish(&[])?;
-                return Ok(Self::Random(Random::new(spec.action.clone())));
+                return Ok(Self::Random(match spec.action_mask {
+                    ActionMask::None => Random::new(spec.action.clone()),
+                    ActionMask::Advisory | ActionMask::Binding => Random::masked(spec.action.clone()),
+                }));
             }
+            "constant" => {}
+            _ if matches!(spec.action, ActionSpace::MultiDiscrete { .. })
+                && POLICIES.iter().any(|(known, ..)| *known == name) =>
+            {
+                let what = format!("the policy for {}, whose actions are vectors of choices,", spec.name);
+                return Err(Error::out_of_range(what, name, "random or constant"));
+            }
+            _ => {}
+        }
+        let (law, known): (Law, &[&str]) = match name {
             "constant" => {
                 let mut action = args.list("action")?.unwrap_or_else(|| vec![0.0]);
                 let components = spec.action.components();
@@ -203,14 +216,17 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
 
 /// Checks that each value is an action of a discrete space; a box clips as its environment does.
 fn check_actions(values: &[f64], spec: &EnvSpec) -> Result<()> {
-    for &value in values {
-        if let ActionSpace::Discrete { n } = spec.action
-            && (value.fract() != 0.0 || !(0.0..f64::from(n)).contains(&value))
-        {
+    for (k, &value) in values.iter().enumerate() {
+        let choices = match &spec.action {
+            ActionSpace::Discrete { n } => *n,
+            ActionSpace::MultiDiscrete { sizes } => sizes[k],
+            ActionSpace::Box { .. } => continue,
+        };
+        if value.fract() != 0.0 || !(0.0..f64::from(choices)).contains(&value) {
             return Err(Error::out_of_range(
                 format!("an action of {}", spec.name),
                 value,
-                format!("a whole number from 0 to {}", n - 1),
+                format!("a whole number from 0 to {}", choices - 1),
             ));
         }
     }

@@ -148,6 +148,13 @@ impl LanePolicy for Controller {
     }
 
     #[inline(always)]
+    fn choice<R: Real>(&self, k: usize, _moment: &Moment<'_, R>, _signal: &mut Signal<R>) -> R::Uint {
+        // `Policy::parse` lets no other law act on a vector of choices.
+        let Law::Constant { action } = &self.law else { unreachable!("a constant action") };
+        R::Uint::splat(action[k] as u32)
+    }
+
+    #[inline(always)]
     fn component<R: Real>(&self, k: usize, _moment: &Moment<'_, R>, signal: &mut Signal<R>) -> R {
         let ActionSpace::Box { low, high } = &self.space else { unreachable!("a component of a box") };
         let (low, high) = (broadcast::<R>(low[k]), broadcast::<R>(high[k]));

@@ -19,7 +19,7 @@ use crate::env::LaneStruct;
 use crate::error::{Error, Result};
 use crate::lanes::Real;
 use crate::rng::Stream;
-use crate::space::EnvSpec;
+use crate::space::{ActionMask, Element, EnvSpec};
 
 /// Where in a run a decision is made.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,14 @@ pub trait LanePolicy: Send + Sync {
     );
     /// The index of a discrete action.
     fn index<R: Real>(&self, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R::Uint;
+    /// The index of a discrete action where only the `legal` ones (bit by bit) are allowed. A policy that
+    /// cannot see masks decides as without.
+    #[inline(always)]
+    fn index_among<R: Real>(&self, moment: &Moment<'_, R>, _legal: R::Uint, scratch: &mut Self::Scratch<R>) -> R::Uint {
+        self.index(moment, scratch)
+    }
+    /// A component of a vector of choices.
+    fn choice<R: Real>(&self, k: usize, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R::Uint;
     /// A component of a continuous action.
     fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, scratch: &mut Self::Scratch<R>) -> R;
 }
@@ -67,6 +75,7 @@ pub trait LanePolicy: Send + Sync {
 pub struct Decision<'a, P: LanePolicy, R: Real> {
     policy: &'a P,
     moment: Moment<'a, R>,
+    legal: Option<R::Uint>,
     scratch: &'a mut P::Scratch<R>,
 }
 
@@ -81,13 +90,28 @@ impl<'a, P: LanePolicy, R: Real> Decision<'a, P, R> {
         scratch: &'a mut P::Scratch<R>,
     ) -> Self {
         policy.prepare(&moment, obs, memory, scratch);
-        Self { policy, moment, scratch }
+        Self { policy, moment, legal: None, scratch }
+    }
+
+    /// The same decision where only the `legal` actions (bit by bit) are allowed.
+    #[inline(always)]
+    pub fn among(self, legal: R::Uint) -> Self {
+        Self { legal: Some(legal), ..self }
     }
 
     /// The index of a discrete action.
     #[inline(always)]
     pub fn index(&mut self) -> R::Uint {
-        self.policy.index(&self.moment, self.scratch)
+        match self.legal {
+            None => self.policy.index(&self.moment, self.scratch),
+            Some(legal) => self.policy.index_among(&self.moment, legal, self.scratch),
+        }
+    }
+
+    /// A component of a vector of choices.
+    #[inline(always)]
+    pub fn choice(&mut self, k: usize) -> R::Uint {
+        self.policy.choice(k, &self.moment, self.scratch)
     }
 
     /// A component of a continuous action.
@@ -143,7 +167,15 @@ impl Policy {
     pub(crate) fn check(&self, spec: &EnvSpec) -> Result<()> {
         let (space, observed) = match self {
             Self::Random(random) => (&random.space, spec.observation.names),
+            Self::Controller(_) if spec.action_mask == ActionMask::Binding => {
+                let what = format!("the policy for {}, whose states forbid some actions,", spec.name);
+                return Err(Error::out_of_range(what, "a controller", "one that knows masks, such as random"));
+            }
             Self::Controller(controller) => (&controller.space, controller.observed),
+            Self::Tile(_) if spec.observation.element != Element::F32 => {
+                let what = format!("the observation of {}", spec.name);
+                return Err(Error::out_of_range(what, spec.observation.element, "f32 for a policy over tiles"));
+            }
             Self::Tile(_) => return Ok(()),
         };
         if *space != spec.action {

@@ -9,11 +9,20 @@ use crate::space::ActionSpace;
 /// Uniform over the action space.
 ///
 /// The policy reads an endless sequence of random words, the same for every way of running: an index of a
-/// power-of-two space takes a few bits, any other index a word, a box one word for each component.
+/// power-of-two space takes a few bits, any other index a word, a vector one word for each component. Where
+/// states forbid actions it is uniform over the legal ones.
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(super) space: ActionSpace,
+    masked: bool,
 }
+
+/// A multiple of every number from 1 to 10: from a number below this, `number * count / FAIR` picks one of
+/// up to ten legal actions without bias.
+const FAIR: u32 = 2_520;
+/// `x / FAIR` is `x * FAIR_FACTOR >> FAIR_SHIFT` for every `x` below `10 * FAIR`.
+const FAIR_FACTOR: u32 = 53_262;
+const FAIR_SHIFT: u32 = 27;
 
 /// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
 const WORDS: usize = 16;
@@ -27,7 +36,8 @@ const SEQUENCED: usize = 12;
 pub struct WordCache<R: Real> {
     /// Place of the first word; a multiple of four, because words come in blocks of four.
     first: u64,
-    /// Random words; for an index that takes a whole word, the indices themselves.
+    /// Random words; for an index that takes a whole word, the indices themselves; with masks of up to ten
+    /// actions, numbers below `FAIR`.
     words: [R::Uint; WORDS],
     /// Bits of the sequence that an index takes, and what to keep of a word shifted to them.
     bits: u64,
@@ -46,16 +56,42 @@ impl<R: Real> WordCache<R> {
 impl Random {
     /// Uniform over `space`.
     pub fn new(space: ActionSpace) -> Self {
-        Self { space }
+        Self { space, masked: false }
+    }
+
+    /// Uniform over the legal actions of each state.
+    pub fn masked(space: ActionSpace) -> Self {
+        Self { space, masked: true }
+    }
+
+    /// What each word is reduced to a number below, if to any.
+    fn modulus(&self) -> Option<u32> {
+        match self.space {
+            ActionSpace::Discrete { n } if self.masked => (n <= 10).then_some(FAIR),
+            ActionSpace::Discrete { n } if self.bits_per_step() == 32 => Some(n),
+            _ => None,
+        }
     }
 
     /// Bits of the sequence that a step takes.
     fn bits_per_step(&self) -> u64 {
         match &self.space {
-            ActionSpace::Discrete { n } if n.is_power_of_two() && *n <= 1 << 16 => {
+            ActionSpace::Discrete { n } if !self.masked && n.is_power_of_two() && *n <= 1 << 16 => {
                 u64::from(n.ilog2().max(1).next_power_of_two())
             }
             space => 32 * space.components().min(SEQUENCED) as u64,
+        }
+    }
+}
+
+impl Random {
+    /// The random word of component `k`.
+    #[inline(always)]
+    fn word_of<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &WordCache<R>) -> R::Uint {
+        if k < SEQUENCED {
+            cache.word(moment.tick * (cache.bits / 32) + k as u64)
+        } else {
+            moment.stream.policy_extra(moment.tick, (k - SEQUENCED) as u32)
         }
     }
 }
@@ -86,9 +122,7 @@ impl LanePolicy for Random {
             let words = stream.policy_draws(first_block + block as u64).words();
             cache.words[block * 4..block * 4 + 4].copy_from_slice(&words);
         }
-        if let ActionSpace::Discrete { n } = self.space
-            && bits == 32
-        {
+        if let Some(n) = self.modulus() {
             for i in 0..blocks as usize * 4 {
                 let place = cache.first + i as u64;
                 cache.words[i] = rng::below(n, cache.words[i], |attempt| stream.policy_redraw(place, attempt));
@@ -107,13 +141,41 @@ impl LanePolicy for Random {
     }
 
     #[inline(always)]
+    fn index_among<R: Real>(&self, moment: &Moment<'_, R>, legal: R::Uint, cache: &mut WordCache<R>) -> R::Uint {
+        let ActionSpace::Discrete { n } = self.space else { unreachable!("an index of a discrete space") };
+        let one = R::Uint::splat(1);
+        let bit = |action: u32| legal.shr(action) & one;
+        let count = (0..n.min(32)).fold(R::Uint::splat(0), |count, action| count.wrapping_add(bit(action)));
+        let word = cache.word(moment.tick);
+        let rank = if n <= 10 {
+            word.mul_low(count).mul_low(R::Uint::splat(FAIR_FACTOR)).shr(FAIR_SHIFT)
+        } else {
+            // Biased by less than one part in 2^27, which no run can show.
+            word.mul_wide(count).1
+        };
+        // The legal action of this rank is as large as the number of actions up to which `rank` or fewer
+        // are legal.
+        let (mut seen, mut index) = (R::Uint::splat(0), R::Uint::splat(0));
+        for action in 0..n.min(32) {
+            seen = seen.wrapping_add(bit(action));
+            index = index.wrapping_add(R::Uint::masked(seen.lt(rank.wrapping_add(one)), 1));
+        }
+        index
+    }
+
+    #[inline(always)]
+    fn choice<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R::Uint {
+        let ActionSpace::MultiDiscrete { sizes } = &self.space else { unreachable!("a vector of choices") };
+        let word = self.word_of(k, moment, cache);
+        // A redraw's place cannot collide with that of another component.
+        let place = moment.tick * sizes.len() as u64 + k as u64;
+        rng::below(sizes[k], word, |attempt| moment.stream.policy_redraw(place, attempt))
+    }
+
+    #[inline(always)]
     fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R {
         let ActionSpace::Box { low, high } = &self.space else { unreachable!("a component of a box") };
-        let word = if k < SEQUENCED {
-            cache.word(moment.tick * (cache.bits / 32) + k as u64)
-        } else {
-            moment.stream.policy_extra(moment.tick, (k - SEQUENCED) as u32)
-        };
+        let word = self.word_of(k, moment, cache);
         let (low, high) = (broadcast::<R>(low[k]), broadcast::<R>(high[k]));
         rng::unit_of_word::<R>(word).mul_add(high - low, low)
     }
@@ -143,6 +205,9 @@ mod tests {
                 let mut decision = Decision::new(&policy, moment, &[], &mut (), &mut cache);
                 match space {
                     ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
+                    ActionSpace::MultiDiscrete { sizes } => {
+                        (0..sizes.len()).map(|k| f64::from(decision.choice(k))).collect()
+                    }
                     ActionSpace::Box { low, .. } => (0..low.len()).map(|k| decision.component(k)).collect(),
                 }
             })
@@ -158,7 +223,8 @@ mod tests {
     fn stretches_do_not_matter() {
         let discrete = [1, 2, 3, 4, 7, 16, 17, 1 << 16, 1 << 17].map(|n| ActionSpace::Discrete { n });
         let boxes = [1, 2, 3, 5, 11, 12, 13, 16, 20, 40].map(unit_box);
-        for space in discrete.into_iter().chain(boxes) {
+        let vectors = [vec![3, 5, 5, 5, 5], vec![2; 20]].map(|sizes| ActionSpace::MultiDiscrete { sizes });
+        for space in discrete.into_iter().chain(boxes).chain(vectors) {
             for first in [0, (1 << 32) - 300] {
                 let whole = actions(&space, first, 600, 600);
                 for (skip, at_once) in [(0, 1), (0, 7), (1, 600), (5, 3), (33, 129), (127, 600)] {
@@ -166,6 +232,41 @@ mod tests {
                     assert_eq!(part, whole[skip as usize..], "{space} from {first} + {skip}, {at_once} at once");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn legal_actions_are_uniform() {
+        assert!((0..10 * FAIR).all(|x| x.wrapping_mul(FAIR_FACTOR) >> FAIR_SHIFT == x / FAIR));
+        for (n, legal) in [(9, 0b1_0110_0101_u32), (9, 0b1_1111_1111), (2, 0b10), (10, 0b11_1000_0001), (17, 0x1_a0f0)]
+        {
+            let policy = Random::masked(ActionSpace::Discrete { n });
+            let mut counts = vec![0.0; n as usize];
+            let draws = 120_000;
+            for env in 0..draws / 16 {
+                let stream = Stream::<f32>::of_seed(9, env);
+                let mut cache = policy.scratch();
+                policy.replenish(&stream, 0, 16, &mut cache);
+                for tick in 0..16 {
+                    let moment = Moment { stream: &stream, tick, step: 0 };
+                    let decision = Decision::new(&policy, moment, &[], &mut (), &mut cache);
+                    counts[decision.among(legal).index() as usize] += 1.0;
+                }
+            }
+            let expected = f64::from(draws) / f64::from(legal.count_ones());
+            let chi_square: f64 = (0..n)
+                .map(|action| {
+                    let count: f64 = counts[action as usize];
+                    if legal >> action & 1 == 0 {
+                        assert_eq!(count, 0.0);
+                        0.0
+                    } else {
+                        (count - expected).powi(2) / expected
+                    }
+                })
+                .sum();
+            // The 1e-5 quantile for up to nine degrees of freedom is 39.3.
+            assert!(chi_square < 39.3, "{n} {legal:b}: {counts:?}");
         }
     }
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth};
+use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, ObsMut, StepBuffers, StepOut};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
-use phalanx_core::space::ActionSpace;
+use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 
 /// Every environment's name.
@@ -39,6 +39,7 @@ pub fn batch_on(
         lanes,
         pool: Arc::new(Pool::new(threads)),
         settings,
+        ..BatchConfig::default()
     };
     batch(env, &config)
 }
@@ -47,20 +48,106 @@ pub fn rollout(batch: &dyn Batch, policy: &str, arguments: &[(&str, &str)]) -> R
     Rollout::new(Policy::parse(policy, arguments, batch.spec()).unwrap(), batch)
 }
 
+/// The arrays of a step for whatever an environment's observations are made of.
+pub enum Buffers {
+    Reals(StepBuffers<f32>),
+    Bytes(StepBuffers<i8>),
+}
+
+/// Calls something on the arrays of either kind.
+macro_rules! either {
+    ($buffers:expr, $name:ident => $value:expr) => {
+        match $buffers {
+            Buffers::Reals($name) => $value,
+            Buffers::Bytes($name) => $value,
+        }
+    };
+}
+
+impl Buffers {
+    pub fn new(num_envs: usize, spec: &EnvSpec) -> Self {
+        let dim = spec.observation.dim();
+        match spec.observation.element {
+            Element::F32 => Self::Reals(StepBuffers::of(num_envs, dim)),
+            Element::I8 => Self::Bytes(StepBuffers::of(num_envs, dim)),
+        }
+    }
+
+    pub fn out(&mut self) -> StepOut<'_> {
+        either!(self, b => b.out())
+    }
+
+    pub fn obs(&mut self) -> ObsMut<'_> {
+        either!(self, b => (&mut b.obs).into())
+    }
+
+    /// All observations, as reals.
+    pub fn all_obs(&self) -> Vec<f32> {
+        either!(self, b => reals(&b.obs))
+    }
+
+    /// The last observations of finished episodes, as reals.
+    pub fn final_obs(&self) -> Vec<f32> {
+        either!(self, b => reals(&b.final_obs))
+    }
+
+    pub fn rewards(&self) -> &[f32] {
+        either!(self, b => &b.rewards)
+    }
+
+    pub fn terminated(&self) -> &[bool] {
+        either!(self, b => &b.terminated)
+    }
+
+    pub fn truncated(&self) -> &[bool] {
+        either!(self, b => &b.truncated)
+    }
+
+    pub fn violations(&self) -> &[u32] {
+        either!(self, b => &b.violations)
+    }
+}
+
+fn reals<T: phalanx_core::batch::ObsElement>(obs: &[T]) -> Vec<f32> {
+    obs.iter().map(|value| value.to_real()).collect()
+}
+
 /// Arbitrary but fixed actions for one call of `step_into`.
 pub struct ActionTable {
     indices: Vec<i32>,
     values: Vec<f32>,
     discrete: bool,
+    choices: u32,
 }
 
 impl ActionTable {
+    /// Actions that the batch accepts in its present states.
+    pub fn for_batch(batch: &dyn Batch, call: usize) -> Self {
+        let mut table = Self::new(&batch.spec().action, batch.num_envs(), call);
+        if batch.spec().action_mask != ActionMask::None {
+            let n = table.choices as usize;
+            let mut masks = vec![false; batch.num_envs() * n];
+            batch.action_masks_into(&mut masks).unwrap();
+            for (index, mask) in table.indices.iter_mut().zip(masks.chunks_exact(n)) {
+                let legal: Vec<_> = (0..n).filter(|i| mask[*i]).collect();
+                // None is legal where an episode has ended and its next call starts another.
+                *index = legal.get(*index as usize % legal.len().max(1)).map_or(*index, |i| *i as i32);
+            }
+        }
+        table
+    }
+
     pub fn new(space: &ActionSpace, num_envs: usize, call: usize) -> Self {
         let word = |i: usize| ((call * 1_000_003 + i + 1) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         match space {
             ActionSpace::Discrete { n } => {
                 let indices = (0..num_envs).map(|i| (word(i) % u64::from(*n)) as i32).collect();
-                Self { indices, values: vec![], discrete: true }
+                Self { indices, values: vec![], discrete: true, choices: *n }
+            }
+            ActionSpace::MultiDiscrete { sizes } => {
+                let k = sizes.len();
+                let indices = (0..num_envs * k).map(|i| (word(i) % u64::from(sizes[i % k])) as i32).collect();
+                Self { indices, values: vec![], discrete: true, choices: 0 }
             }
             ActionSpace::Box { low, high } => {
                 let k = low.len();
@@ -69,7 +156,7 @@ impl ActionTable {
                     let unit = word(i) as f32 / (1_u64 << 24) as f32 * 2.0 - 1.0;
                     1.5 * unit * (high[i % k] - low[i % k]) / 2.0
                 };
-                Self { indices: vec![], values: (0..num_envs * k).map(value).collect(), discrete: false }
+                Self { indices: vec![], values: (0..num_envs * k).map(value).collect(), discrete: false, choices: 0 }
             }
         }
     }
@@ -80,10 +167,11 @@ impl ActionTable {
 
     /// The action of one environment, as a probe takes it.
     pub fn of_env(&self, env: usize, components: usize) -> Vec<f64> {
+        let own = env * components..(env + 1) * components;
         if self.discrete {
-            vec![f64::from(self.indices[env])]
+            self.indices[own].iter().map(|v| f64::from(*v)).collect()
         } else {
-            self.values[env * components..(env + 1) * components].iter().map(|v| f64::from(*v)).collect()
+            self.values[own].iter().map(|v| f64::from(*v)).collect()
         }
     }
 }

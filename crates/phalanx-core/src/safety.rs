@@ -1,0 +1,447 @@
+//! Safety: named constraints on what an environment shows, and what follows when one is violated.
+//!
+//! A [`Constraint`] bounds one signal, a component of the observation, the state or the action. After
+//! every step the engine compares the **new** state with all constraints. The number of violated ones is
+//! the step's cost. What else follows is the [`SafetyMode`]'s business.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::lanes::{Mask, Real, Uint};
+use crate::space::{ActionSpace, Element, EnvSpec};
+
+/// The most constraints an environment can have: a word has a bit for each.
+pub const MAX_CONSTRAINTS: usize = 32;
+
+/// What follows from a violation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SafetyMode {
+    /// Penalties, and the end of the episode where a constraint says so.
+    #[default]
+    Enforce,
+    /// Penalties only.
+    Penalize,
+    /// Costs and violations are reported; rewards and episodes are as without constraints.
+    Monitor,
+    /// Constraints are not looked at.
+    Off,
+}
+
+impl SafetyMode {
+    /// The modes by name.
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("enforce", Self::Enforce), ("penalize", Self::Penalize), ("monitor", Self::Monitor), ("off", Self::Off)];
+}
+
+impl std::fmt::Display for SafetyMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, _) = Self::NAMES.iter().find(|(_, mode)| mode == self).expect("every mode has a name");
+        f.write_str(name)
+    }
+}
+
+/// How a violation counts in the reward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The penalty takes the reward's place.
+    Hard,
+    /// The penalty is added to the reward.
+    Soft,
+}
+
+/// A bound of a constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// The limit.
+    pub value: f64,
+    /// Whether the limit itself is already a violation.
+    pub strict: bool,
+}
+
+/// Bounds on a signal, and what a violation costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Constraint {
+    /// Its name in reports.
+    pub name: Cow<'static, str>,
+    /// The component of observation, state or action that it bounds.
+    pub signal: Cow<'static, str>,
+    /// The lower bound, if any.
+    pub low: Option<Bound>,
+    /// The upper bound, if any.
+    pub high: Option<Bound>,
+    /// How a violation counts in the reward.
+    pub severity: Severity,
+    /// What is put in the reward's place or added to it; not positive.
+    pub penalty: f64,
+    /// Whether a violation ends the episode.
+    pub terminates: bool,
+}
+
+/// The reward of a step that violates a hard constraint.
+const HARD_PENALTY: f64 = -100.0;
+/// What a violated soft constraint adds to the reward.
+const SOFT_PENALTY: f64 = -1.0;
+
+impl Constraint {
+    /// `low <= signal <= high`; a violation ends the episode with a reward of -100. Infinite bounds bound
+    /// nothing.
+    pub fn hard(name: &'static str, signal: &'static str, low: f64, high: f64) -> Self {
+        Self::named(name, signal, (low, high), Severity::Hard)
+    }
+
+    /// `low <= signal <= high`; a violation costs a reward of 1. Infinite bounds bound nothing.
+    pub fn soft(name: &'static str, signal: &'static str, low: f64, high: f64) -> Self {
+        Self::named(name, signal, (low, high), Severity::Soft)
+    }
+
+    fn named(name: &'static str, signal: &'static str, (low, high): (f64, f64), severity: Severity) -> Self {
+        let bound = |value: f64| value.is_finite().then_some(Bound { value, strict: false });
+        Self { low: bound(low), high: bound(high), ..Self::unbounded(name.into(), signal.into(), severity) }
+    }
+
+    fn unbounded(name: Cow<'static, str>, signal: Cow<'static, str>, severity: Severity) -> Self {
+        let (penalty, terminates) = match severity {
+            Severity::Hard => (HARD_PENALTY, true),
+            Severity::Soft => (SOFT_PENALTY, false),
+        };
+        Self { name, signal, low: None, high: None, severity, penalty, terminates }
+    }
+
+    /// Reads what a user wrote, such as `temperature<=350:hard` or
+    /// `0.5<CA<=0.9:soft:penalty=-2:terminate=true:name=band`. Without a word on it, a constraint is hard.
+    ///
+    /// ```
+    /// use phalanx_core::safety::{Constraint, Severity};
+    /// let constraint = Constraint::parse("temperature<=350:soft:penalty=-2").unwrap();
+    /// assert_eq!((constraint.signal.as_ref(), constraint.high.unwrap().value), ("temperature", 350.0));
+    /// assert_eq!((constraint.severity, constraint.penalty), (Severity::Soft, -2.0));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// One sentence that names what is not understood.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: &str, allowed: &str| {
+            Error::out_of_range(format!("{what} of constraint '{text}'"), "not understood", allowed)
+        };
+        let mut parts = text.split(':').map(str::trim);
+        let bounds = parts.next().unwrap_or_default();
+        let mut severity = Severity::Hard;
+        let (mut penalty, mut terminates, mut name) = (None, None, None);
+        for part in parts {
+            match part.split_once('=').map_or((part, None), |(key, value)| (key.trim(), Some(value.trim()))) {
+                ("hard", None) => severity = Severity::Hard,
+                ("soft", None) => severity = Severity::Soft,
+                ("penalty", Some(value)) => {
+                    let number = value.parse().ok().filter(|p: &f64| p.is_finite() && *p <= 0.0);
+                    penalty = Some(number.ok_or_else(|| wrong("the penalty", "a number that is not positive"))?);
+                }
+                ("terminate", Some("true")) => terminates = Some(true),
+                ("terminate", Some("false")) => terminates = Some(false),
+                ("name", Some(value)) if !value.is_empty() => name = Some(value.to_owned()),
+                _ => {
+                    let allowed = "hard, soft, penalty=NUMBER, terminate=true, terminate=false or name=NAME";
+                    return Err(wrong(&format!("the part ':{part}'"), allowed));
+                }
+            }
+        }
+        let (signal, low, high) = parse_bounds(bounds)
+            .ok_or_else(|| wrong("the bounds", "such as temperature<=350, pressure>0 or 273<=temperature<=373"))?;
+        let name = name.unwrap_or_else(|| bounds.to_owned());
+        let constraint = Self::unbounded(name.into(), signal.into(), severity);
+        Ok(Self {
+            low,
+            high,
+            penalty: penalty.unwrap_or(constraint.penalty),
+            terminates: terminates.unwrap_or(constraint.terminates),
+            ..constraint
+        })
+    }
+}
+
+/// The name and the bounds of `a <= name <= b` and its relatives.
+fn parse_bounds(text: &str) -> Option<(String, Option<Bound>, Option<Bound>)> {
+    // Operands and the operators between them.
+    let (mut operands, mut operators) = (vec![], vec![]);
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '>']) {
+        let wide = rest[at + 1..].starts_with('=');
+        operands.push(rest[..at].trim());
+        operators.push((rest[at..].starts_with('<'), !wide));
+        rest = &rest[at + 1 + usize::from(wide)..];
+    }
+    operands.push(rest.trim());
+    let is_name = |text: &str| text.starts_with(|c: char| c.is_alphabetic() || c == '_') && number(text).is_none();
+    let number_bound = |text: &str, strict: bool| number(text).map(|value| Bound { value, strict });
+    let (name, low, high) = match (operands.as_slice(), operators.as_slice()) {
+        ([name, bound], [(true, strict)]) if is_name(name) => (name, None, Some(number_bound(bound, *strict)?)),
+        ([name, bound], [(false, strict)]) if is_name(name) => (name, Some(number_bound(bound, *strict)?), None),
+        ([bound, name], [(true, strict)]) => (name, Some(number_bound(bound, *strict)?), None),
+        ([bound, name], [(false, strict)]) => (name, None, Some(number_bound(bound, *strict)?)),
+        ([low, name, high], [(true, low_strict), (true, high_strict)]) => {
+            (name, Some(number_bound(low, *low_strict)?), Some(number_bound(high, *high_strict)?))
+        }
+        ([high, name, low], [(false, high_strict), (false, low_strict)]) => {
+            (name, Some(number_bound(low, *low_strict)?), Some(number_bound(high, *high_strict)?))
+        }
+        _ => return None,
+    };
+    let in_order = low.zip(high).is_none_or(|(low, high)| low.value <= high.value);
+    (is_name(name) && in_order).then(|| ((*name).to_owned(), low, high))
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// The safety layer of a batch, as a user sets it up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SafetyConfig {
+    /// What follows from a violation.
+    pub mode: SafetyMode,
+    /// Constraints beside the environment's own; one with the name of another takes its place.
+    pub constraints: Vec<Constraint>,
+}
+
+/// Where a constraint finds its signal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Signal {
+    Observation(usize),
+    State(usize),
+    Action(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    signal: Signal,
+    low: Option<Bound>,
+    high: Option<Bound>,
+    severity: Severity,
+    penalty: f64,
+    terminates: bool,
+}
+
+/// The constraints of a batch, ready to be compared with states.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    mode: SafetyMode,
+    rules: Vec<Rule>,
+}
+
+/// What the guard says of a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verdict<R: Real> {
+    /// Bit `i` where constraint `i` is violated.
+    pub(crate) violated: R::Uint,
+    /// The number of violated constraints.
+    pub(crate) cost: R::Uint,
+    /// The reward with its penalties.
+    pub(crate) reward: R,
+    /// Where a violation ends the episode.
+    pub(crate) terminates: R::Mask,
+}
+
+impl Guard {
+    /// The guard that a user wants for an environment; `spec` then has the constraints in force.
+    pub(crate) fn new(config: &SafetyConfig, spec: &mut EnvSpec) -> Result<Self> {
+        for own in &config.constraints {
+            match spec.constraints.iter_mut().find(|c| c.name == own.name) {
+                Some(constraint) => *constraint = own.clone(),
+                None => spec.constraints.push(own.clone()),
+            }
+        }
+        if spec.constraints.len() > MAX_CONSTRAINTS {
+            let allowed = format!("at most {MAX_CONSTRAINTS}");
+            return Err(Error::out_of_range("the number of constraints", spec.constraints.len(), allowed));
+        }
+        let rules = spec.constraints.iter().map(|constraint| {
+            let Constraint { low, high, severity, penalty, terminates, .. } = *constraint;
+            Ok(Rule { signal: find_signal(spec, &constraint.signal)?, low, high, severity, penalty, terminates })
+        });
+        let rules = rules.collect::<Result<Vec<_>>>()?;
+        if config.mode == SafetyMode::Off {
+            spec.constraints.clear();
+            return Ok(Self { mode: config.mode, rules: Vec::new() });
+        }
+        Ok(Self { mode: config.mode, rules })
+    }
+
+    /// Whether there is anything to look at.
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Compares a step's results with all constraints.
+    #[inline(always)]
+    pub(crate) fn judge<R: Real>(&self, reward: R, signal: impl Fn(Signal) -> R) -> Verdict<R> {
+        let zero = R::splat(0.0);
+        let (mut violated, mut cost) = (R::Uint::splat(0), R::Uint::splat(0));
+        let (mut hard, mut terminates) = (R::Mask::splat(false), R::Mask::splat(false));
+        let (mut hard_reward, mut soft_penalty) = (zero, zero);
+        for (i, rule) in self.rules.iter().enumerate() {
+            // NaN satisfies no comparison, so it violates.
+            let value = signal(rule.signal);
+            let above = |bound: Bound| {
+                let limit = R::splat(bound.value);
+                if bound.strict { limit.lt(value) } else { limit.le(value) }
+            };
+            let below = |bound: Bound| {
+                let limit = R::splat(bound.value);
+                if bound.strict { value.lt(limit) } else { value.le(limit) }
+            };
+            let safe = rule.low.map_or(R::Mask::splat(true), above) & rule.high.map_or(R::Mask::splat(true), below);
+            violated = violated | R::Uint::masked(!safe, 1 << i);
+            cost = cost.wrapping_add(R::Uint::masked(!safe, 1));
+            let penalty = R::splat(rule.penalty);
+            match rule.severity {
+                Severity::Hard => {
+                    hard_reward = hard_reward.min(R::select(safe, hard_reward, penalty));
+                    hard = hard | !safe;
+                }
+                Severity::Soft => soft_penalty = soft_penalty + penalty.keep(!safe),
+            }
+            if rule.terminates {
+                terminates = terminates | !safe;
+            }
+        }
+        let reward = match self.mode {
+            SafetyMode::Enforce | SafetyMode::Penalize => R::select(hard, hard_reward, reward + soft_penalty),
+            SafetyMode::Monitor | SafetyMode::Off => reward,
+        };
+        if self.mode != SafetyMode::Enforce {
+            terminates = R::Mask::splat(false);
+        }
+        Verdict { violated, cost, reward, terminates }
+    }
+
+    /// A line for snapshots, which only fit a batch that has the same constraints.
+    pub(crate) fn text(&self) -> String {
+        if self.rules.is_empty() { "none".to_owned() } else { format!("{:?} {:?}", self.mode, self.rules) }
+    }
+}
+
+/// The names of an action's components.
+pub fn action_names(space: &ActionSpace) -> Vec<String> {
+    match space.components() {
+        1 => vec!["action".to_owned()],
+        components => (0..components).map(|k| format!("action.{k}")).collect(),
+    }
+}
+
+fn find_signal(spec: &EnvSpec, name: &str) -> Result<Signal> {
+    // An observation of bytes has no names, and an array's cells are no signals.
+    let observed = if spec.observation.element == Element::F32 { spec.observation.names } else { &[] };
+    let actions = action_names(&spec.action);
+    if let Some(at) = observed.iter().position(|n| *n == name) {
+        return Ok(Signal::Observation(at));
+    }
+    if let Some(at) = spec.state_names.iter().position(|n| *n == name) {
+        return Ok(Signal::State(at));
+    }
+    if let Some(at) = actions.iter().position(|n| n == name) {
+        return Ok(Signal::Action(at));
+    }
+    let mut known: Vec<_> = observed.iter().chain(spec.state_names).map(|n| (*n).to_owned()).chain(actions).collect();
+    let mut seen = std::collections::HashSet::new();
+    known.retain(|name| seen.insert(name.clone()));
+    Err(Error::unknown("signal", name, Some(&format!("a constraint on {}", spec.name)), known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::ObservationSpace;
+
+    fn spec() -> EnvSpec {
+        EnvSpec {
+            constraints: vec![
+                Constraint::hard("trip", "t", 0.0, 10.0),
+                Constraint::soft("alarm", "t", f64::NEG_INFINITY, 8.0),
+            ],
+            state_names: &["hidden"],
+            ..EnvSpec::new(
+                "Kettle-v0",
+                "",
+                ObservationSpace::symmetric(&["t", "p"], &[1.0, 1.0]),
+                ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+                10,
+            )
+        }
+    }
+
+    fn judge(mode: SafetyMode, t: f64) -> (u32, u32, f64, bool) {
+        let guard = Guard::new(&SafetyConfig { mode, constraints: vec![] }, &mut spec()).unwrap();
+        let verdict = guard.judge(0.5, |_| t);
+        (verdict.violated, verdict.cost, verdict.reward, verdict.terminates)
+    }
+
+    #[test]
+    fn the_modes_differ_in_what_follows() {
+        use SafetyMode::{Enforce, Monitor, Off, Penalize};
+        assert_eq!(judge(Enforce, 8.0), (0, 0, 0.5, false));
+        assert_eq!(judge(Enforce, 9.0), (2, 1, -0.5, false));
+        assert_eq!(judge(Enforce, 11.0), (3, 2, -100.0, true));
+        assert_eq!(judge(Enforce, -1.0), (1, 1, -100.0, true));
+        assert_eq!(judge(Penalize, 11.0), (3, 2, -100.0, false));
+        assert_eq!(judge(Monitor, 11.0), (3, 2, 0.5, false));
+        assert_eq!(judge(Off, 11.0), (0, 0, 0.5, false));
+        assert_eq!(judge(Enforce, f64::NAN).0, 3);
+    }
+
+    #[test]
+    fn constraints_read_as_they_are_written() {
+        let bound = |value, strict| Some(Bound { value, strict });
+        for (text, signal, low, high) in [
+            ("t<=350", "t", None, bound(350.0, false)),
+            ("t < 350:soft", "t", None, bound(350.0, true)),
+            ("t>=-1e3", "t", bound(-1e3, false), None),
+            ("5>t", "t", None, bound(5.0, true)),
+            ("273.15<=t<373.15", "t", bound(273.15, false), bound(373.15, true)),
+            ("9>=action.0>-2", "action.0", bound(-2.0, true), bound(9.0, false)),
+        ] {
+            let constraint = Constraint::parse(text).unwrap();
+            assert_eq!((constraint.signal.as_ref(), constraint.low, constraint.high), (signal, low, high), "{text}");
+        }
+        let full = Constraint::parse("t<=3:soft:penalty=-7:terminate=true:name=hot").unwrap();
+        assert_eq!(
+            (full.name.as_ref(), full.severity, full.penalty, full.terminates),
+            ("hot", Severity::Soft, -7.0, true)
+        );
+        for (text, part) in [
+            ("t", "bounds"),
+            ("t<=", "bounds"),
+            ("<=3", "bounds"),
+            ("t<=inf", "bounds"),
+            ("3<=4", "bounds"),
+            ("5<=t<=4", "bounds"),
+            ("1<t>2", "bounds"),
+            ("t<=3:hadr", "':hadr'"),
+            ("t<=3:penalty=5", "penalty"),
+            ("t<=3:terminate=maybe", "':terminate=maybe'"),
+        ] {
+            let message = Constraint::parse(text).unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains(text), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_users_constraint_joins_or_replaces() {
+        let parsed = |text: &str| Constraint::parse(text).unwrap();
+        let config =
+            SafetyConfig { constraints: vec![parsed("t<=7:name=alarm"), parsed("hidden<1")], ..Default::default() };
+        let mut spec = spec();
+        let guard = Guard::new(&config, &mut spec).unwrap();
+        let names: Vec<_> = spec.constraints.iter().map(|c| c.name.as_ref()).collect();
+        assert_eq!(names, ["trip", "alarm", "hidden<1"]);
+        assert_eq!(guard.rules[2].signal, Signal::State(0));
+        assert_eq!(guard.rules[1].severity, Severity::Hard);
+        let config = SafetyConfig { constraints: vec![parsed("temperature<=7")], ..Default::default() };
+        let message = Guard::new(&config, &mut spec).unwrap_err().to_string();
+        assert!(message.contains("'temperature'") && message.contains("'action'"), "{message}");
+    }
+}
