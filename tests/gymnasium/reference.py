@@ -75,7 +75,7 @@ class Reference(Trajectory):
     threshold_distance: np.ndarray
 
 
-def run(environment, parameters, start, choose, override=None, action_dtype=np.float32) -> Reference:
+def run(environment, parameters, start, choose, override=None) -> Reference:
     """Step Gymnasium from `start` until the episode ends.
 
     `choose(t, plant, state)` gives the action of step t, or None to stop. `override(t, state)` replaces
@@ -96,7 +96,7 @@ def run(environment, parameters, start, choose, override=None, action_dtype=np.f
         if action is None:
             break
         is_array = environment.is_continuous
-        step = env.step(np.array([action], dtype=action_dtype) if is_array else action)
+        step = env.step(np.array([action], dtype=np.float32) if is_array else action)
         actions.append(action)
         obs.append(step[0])
         rewards.append(float(step[1]))
@@ -116,13 +116,13 @@ def run(environment, parameters, start, choose, override=None, action_dtype=np.f
     )
 
 
-def replay(environment, parameters, start, actions, override=None, action_dtype=np.float32) -> Reference:
+def replay(environment, parameters, start, actions, override=None) -> Reference:
     """`run` with a given list of actions."""
 
     def choose(t, _plant, _state):
         return actions[t] if t < len(actions) else None
 
-    return run(environment, parameters, start, choose, override, action_dtype)
+    return run(environment, parameters, start, choose, override)
 
 
 def sensitivity(environment, parameters, episode, twins=4) -> np.ndarray:

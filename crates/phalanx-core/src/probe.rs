@@ -2,7 +2,7 @@
 //!
 //! A probe runs the same environment functions as the engine, with the same random streams: in `f32`
 //! it goes through the same states, bit for bit, as environment 0 of a batch with the same seed. In
-//! `f64` it is the parity mode for comparisons with a reference implementation.
+//! `f64` it is the parity mode for comparisons with a reference implementation ([`Real::PARITY`]).
 
 use crate::batch::{BatchConfig, Configured, ObsElement, check_state, configure, configure_solo};
 use crate::env::{LaneAction, LaneEnv, LaneStruct};

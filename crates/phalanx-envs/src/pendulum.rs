@@ -64,6 +64,15 @@ pub(crate) fn cost<R: Real>(angle: R, speed: R, torque: R) -> R {
     angle.mul_add(angle, (R::splat(0.1) * speed).mul_add(speed, effort))
 }
 
+/// The torque's part of the acceleration, with the roundings of Gymnasium: an action of its action space is in
+/// single precision, and numpy then limits and multiplies it in single precision.
+fn push_as_gymnasium<R: Real>(params: &Params<R>, action: R) -> R {
+    let round = |x: R| R::select(action.eq(action.to_single()), x.to_single(), x);
+    let limit = round(params.max_torque);
+    let leverage = R::splat(3.0) / (params.m * (params.l * params.l));
+    round(round(leverage) * action.clamp(-limit, limit))
+}
+
 impl LaneEnv for Pendulum {
     type State<R: Real> = State<R>;
     type Params<R: Real> = Params<R>;
@@ -104,8 +113,12 @@ impl LaneEnv for Pendulum {
         let cost = cost(state.theta, state.theta_dot, torque);
 
         let gravity = R::splat(1.5) * params.g / params.l;
-        let leverage = R::splat(3.0) / (params.m * params.l * params.l);
-        let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
+        let push = if R::PARITY {
+            push_as_gymnasium(params, action)
+        } else {
+            R::splat(3.0) / (params.m * params.l * params.l) * torque
+        };
+        let acceleration = gravity.mul_add(state.theta.sin(), push);
         let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
         let theta = theta_dot.mul_add(params.dt, state.theta);
         Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }

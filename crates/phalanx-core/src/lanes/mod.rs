@@ -117,13 +117,16 @@ pub trait Real:
 {
     /// Integers in as many lanes.
     type Uint: Uint<Mask = Self::Mask>;
+    /// Whether this is double precision, which serves comparison with a reference implementation. Where
+    /// rounding grows, an environment then follows the reference's own order of operations.
+    const PARITY: bool = false;
 
     /// A constant: `value`, rounded to this type, in every lane.
     #[inline(always)]
     fn splat(value: f64) -> Self {
         Self::from_f64(value)
     }
-    /// `self * factor + addend` with one rounding.
+    /// `self * factor + addend` with one rounding; with two in double precision, as references round.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
     /// The smaller; `rhs` if either is NaN.
     fn min(self, rhs: Self) -> Self;
@@ -157,6 +160,11 @@ pub trait Real:
     fn from_uint(value: Self::Uint) -> Self;
     /// Rounded towards zero; only for values in [0, 2^31).
     fn to_uint(self) -> Self::Uint;
+    /// The nearest number of single precision.
+    #[inline(always)]
+    fn to_single(self) -> Self {
+        self
+    }
 
     /// Greater.
     #[inline(always)]

@@ -114,10 +114,6 @@ impl Uint for u32 {
 macro_rules! scalar_arithmetic {
     () => {
         type Uint = u32;
-        #[inline(always)]
-        fn mul_add(self, factor: Self, addend: Self) -> Self {
-            self.mul_add(factor, addend)
-        }
         // Not `f32::min`: the lane instruction answers its right operand for NaN, so this must.
         #[inline(always)]
         fn min(self, rhs: Self) -> Self {
@@ -170,6 +166,10 @@ macro_rules! scalar_arithmetic {
 impl Real for f32 {
     scalar_arithmetic!();
     #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        self.mul_add(factor, addend)
+    }
+    #[inline(always)]
     fn sin_cos(self) -> (Self, Self) {
         math::sin_cos(self)
     }
@@ -192,7 +192,17 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
+    const PARITY: bool = true;
     scalar_arithmetic!();
+    // Python fuses nothing.
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        self * factor + addend
+    }
+    #[inline(always)]
+    fn to_single(self) -> Self {
+        f64::from(self as f32)
+    }
     #[inline(always)]
     fn sin_cos(self) -> (Self, Self) {
         self.sin_cos()
