@@ -393,6 +393,14 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
 /// Numbers that an environment may count.
 pub const COUNTERS: usize = 2;
 
+/// For [`LaneEnv::check_params`]: one parameter must not be above another.
+pub fn check_order(low_name: &str, low: f64, high_name: &str, high: f64) -> Result<(), String> {
+    if low <= high {
+        return Ok(());
+    }
+    Err(format!("{low_name} ({low}) is above {high_name} ({high})"))
+}
+
 /// `value` in every lane of `R`.
 #[inline(always)]
 pub(crate) fn broadcast<R: LaneValue>(value: f32) -> R {

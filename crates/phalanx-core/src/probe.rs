@@ -272,18 +272,14 @@ struct Place<'a, R: Real> {
 impl<R: Real<Uint = u32, Mask = bool>> Place<'_, R> {
     fn decide(&self, policy: &Policy, obs: &[R], memory: &mut PolicyMemory) -> Result<Vec<f64>> {
         policy.check(self.spec)?;
-        match policy {
-            Policy::Random(policy) => Ok(self.ask(policy, obs, memory)),
-            Policy::Controller(policy) => Ok(self.ask(policy, obs, memory)),
-            Policy::Tile(_) => Err(Error::out_of_range("the policy of a probe", "one over tiles", "one over lanes")),
+        if matches!(policy, Policy::Tile(_)) {
+            return Err(Error::out_of_range("the policy of a probe", "one over tiles", "one over lanes"));
         }
-    }
-
-    fn ask<P: LanePolicy>(&self, policy: &P, obs: &[R], memory: &mut PolicyMemory) -> Vec<f64> {
-        let fields = P::Memory::<R>::NAMES.len();
+        type Memory<R> = <Policy as LanePolicy>::Memory<R>;
+        let fields = Memory::<R>::NAMES.len();
         // A memory that was never written is NaN.
         memory.0.resize(fields, f64::NAN);
-        let mut remembered = P::Memory::<R>::from_values(|field, _| memory.0[field]);
+        let mut remembered = Memory::<R>::from_values(|field, _| memory.0[field]);
         let mut working_space = policy.scratch();
         policy.replenish(self.stream, self.tick, 1, &mut working_space);
         let moment = Moment { stream: self.stream, tick: self.tick, step: self.step };
@@ -301,7 +297,7 @@ impl<R: Real<Uint = u32, Mask = bool>> Place<'_, R> {
             }
         };
         memory.0 = (0..fields).map(|field| remembered.value(field, 0)).collect();
-        action
+        Ok(action)
     }
 }
 

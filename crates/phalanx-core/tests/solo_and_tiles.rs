@@ -3,13 +3,17 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, Reset, StepBuffers, build, build_solo};
+use phalanx_core::batch::{
+    Actions, ActionsMut, Autoreset, Batch, BatchConfig, LaneWidth, Reset, StepBuffers, build, build_solo,
+};
 use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
+use phalanx_core::probe::{Precision, probe};
 use phalanx_core::rng::Draws;
 use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
 use phalanx_core::{Error, Result, lane_params, lane_struct};
@@ -301,4 +305,128 @@ fn an_environment_needs_no_state() {
         rollout.run(batch.as_mut(), 300, 50, |_| true).unwrap();
         assert!(rollout.stats().episodes() >= 99 * num_envs as u64);
     }
+}
+
+fn guarded(num_envs: usize, lanes: LaneWidth, mode: SafetyMode) -> BatchConfig {
+    let parsed = |text: &str| Constraint::parse(text).unwrap();
+    let constraints = vec![
+        parsed("position<=0.5:soft:penalty=-0.25:name=right"),
+        parsed("-0.9<position<0.9:hard:penalty=-7:name=edge"),
+        parsed("kicks<=6:soft:terminate=true:name=kicked"),
+        parsed("action.1<0.15:soft:name=pushed"),
+    ];
+    BatchConfig { lanes, safety: SafetyConfig { mode, constraints }, ..config(num_envs, 1, Autoreset::SameStep) }
+}
+
+/// Lanes, one at a time and the probe agree on costs, violations, rewards and ends; and these are right.
+#[test]
+fn constraints_hold_the_same_way_everywhere() {
+    use SafetyMode::{Enforce, Monitor, Off, Penalize};
+    for mode in [Enforce, Penalize, Monitor, Off] {
+        let n = 37;
+        let mut batches: Vec<_> = [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen]
+            .map(|lanes| build(Walk, &guarded(n, lanes, mode)).unwrap())
+            .into();
+        batches.push(build_solo(SoloWalk, &guarded(n, LaneWidth::Auto, mode)).unwrap());
+        let mut probe = probe(Walk, &guarded(1, LaneWidth::Auto, mode), Precision::F32).unwrap();
+        let mut all: Vec<_> = batches.iter().map(|_| StepBuffers::new(n, 2)).collect();
+        let (mut costs, mut terminations) = (vec![0; n], 0);
+        let (mut ended_cost, mut violations) = (0, [0; 4]);
+        for call in 0..500_usize {
+            let unit = |i: usize| (((call * 2 * n + i) * 40_503) % 65_536) as f32 / 32_768.0 - 1.0;
+            let actions: Vec<f32> = (0..2 * n).map(|i| unit(i) * [0.1, 0.2][i % 2]).collect();
+            for (batch, buffers) in batches.iter_mut().zip(&mut all) {
+                batch.step_into(Actions::Continuous(&actions), buffers.out()).unwrap();
+            }
+            let buffers = &all[0];
+            for other in &all[1..] {
+                assert_eq!((&other.rewards, &other.violations), (&buffers.rewards, &buffers.violations), "{mode}");
+                assert_eq!((&other.terminated, &other.obs), (&buffers.terminated, &buffers.obs), "{mode}");
+            }
+            let step = probe.step(&[f64::from(actions[0]), f64::from(actions[1])]).unwrap();
+            assert_eq!((step.violated, step.terminated), (buffers.violations[0], buffers.terminated[0]));
+            assert_eq!(step.reward, f64::from(buffers.rewards[0]));
+            if step.terminated || step.truncated {
+                probe.next_episode();
+            }
+            for env in 0..n {
+                let done = buffers.terminated[env] || buffers.truncated[env];
+                let row = if done { &buffers.final_obs } else { &buffers.obs };
+                let (position, kicks, violated) = (row[2 * env], row[2 * env + 1], buffers.violations[env]);
+                let broken = [position > 0.5, position.abs() >= 0.9, kicks > 6.0, actions[2 * env + 1] >= 0.15];
+                let expected = (0..4).filter(|i| broken[*i] && mode != Off).fold(0, |bits, i| bits | 1 << i);
+                assert_eq!(violated, expected);
+                (0..4).for_each(|i| violations[i] += u64::from(violated >> i & 1));
+                let home = position.abs() > 1.0;
+                let plain = -position.abs();
+                let soft = [-0.25, 0.0, -1.0, -1.0].iter().zip(broken).map(|(p, b)| if b { *p } else { 0.0 });
+                let penalized = if broken[1] { -7.0 } else { plain + soft.sum::<f32>() };
+                let (reward, ends) = match mode {
+                    Enforce => (penalized, home || broken[1] || broken[2]),
+                    Penalize => (penalized, home),
+                    Monitor | Off => (plain, home),
+                };
+                assert!((buffers.rewards[env] - reward).abs() < 1e-6 && buffers.terminated[env] == ends, "{mode}");
+                terminations += u64::from(ends);
+                costs[env] += violated.count_ones();
+                if done {
+                    assert!(mode == Off || buffers.final_costs[env] == costs[env]);
+                    ended_cost += u64::from(std::mem::take(&mut costs[env]));
+                }
+            }
+        }
+        assert!(terminations > 20 && (mode == Off || violations.iter().all(|v| *v > 20)), "{mode}: {violations:?}");
+        for batch in &batches {
+            let stats = batch.stats();
+            assert_eq!(stats.violations()[..4], violations);
+            let mean = stats.costs().unwrap().mean;
+            assert!((mean - ended_cost as f64 / stats.episodes() as f64).abs() < 1e-9);
+        }
+    }
+}
+
+/// Roll-outs count the same costs whatever the lanes, and a snapshot of other constraints is refused.
+#[test]
+fn rollouts_count_costs() {
+    let run = |lanes, mode, chunk| {
+        let mut batch = build(Walk, &guarded(45, lanes, mode)).unwrap();
+        let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec()).unwrap(), batch.as_ref());
+        rollout.run(batch.as_mut(), 400, chunk, |_| true).unwrap();
+        (rollout.checksum(), *rollout.stats())
+    };
+    for mode in [SafetyMode::Enforce, SafetyMode::Penalize, SafetyMode::Monitor] {
+        let reference = run(LaneWidth::One, mode, 400);
+        assert!(reference.1.costs().unwrap().mean > 0.1);
+        for (lanes, chunk) in [(LaneWidth::Eight, 7), (LaneWidth::Sixteen, 1), (LaneWidth::Sixteen, 400)] {
+            assert_eq!(run(lanes, mode, chunk), reference, "{mode} {lanes:?}");
+        }
+    }
+    let off = run(LaneWidth::Sixteen, SafetyMode::Off, 50);
+    let (monitored, _) = run(LaneWidth::Sixteen, SafetyMode::Monitor, 50);
+    assert_eq!(off.0, monitored, "watching changes nothing");
+    assert_eq!(off.1.violations(), &[0; 32]);
+    let enforced = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Enforce)).unwrap().snapshot();
+    let mut other = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Monitor)).unwrap();
+    assert!(other.restore(&enforced).unwrap_err().to_string().starts_with("snapshot "));
+}
+
+/// Log-normal priors have the moments they promise; an environment keeps its draw.
+#[test]
+fn priors_are_log_normal() {
+    let n = 100_000;
+    let settings = [("kick_scale", "0.2"), ("kick_loc", "-2.0")].map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+    let batch = build(Walk, &BatchConfig { settings, ..config(n, 1, Autoreset::SameStep) }).unwrap();
+    let logs: Vec<f64> = (0..n).map(|env| batch.param("kick", env).unwrap().ln()).collect();
+    let mean = logs.iter().sum::<f64>() / n as f64;
+    let std = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+    assert!((mean + 2.0).abs() < 4.0 * 0.2 / (n as f64).sqrt() && (std - 0.2).abs() < 0.002, "{mean} {std}");
+    let exact = |settings: &[(&str, &str)]| {
+        let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        build(Walk, &BatchConfig { settings, ..config(3, 1, Autoreset::SameStep) })
+    };
+    assert_eq!(exact(&[("kick_scale", "0")]).unwrap().param("kick", 1).unwrap(), 0.125);
+    for wrong in [("kick_scale", "-1"), ("kick_scale", "x"), ("kik_scale", "1"), ("kick_loc", "9")] {
+        assert!(exact(&[wrong]).is_err(), "{wrong:?}");
+    }
+    assert!(exact(&[("kick", "0.1..0.2"), ("kick_scale", "0.1")]).is_err());
 }

@@ -17,7 +17,7 @@
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::hint::black_box;
 
-use phalanx_core::env::{Discrete, LaneEnv, Step};
+use phalanx_core::env::{Discrete, LaneEnv, Step, check_order};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
@@ -169,7 +169,7 @@ impl LaneEnv for Acrobot {
     }
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
-        crate::registry::check_order("low", params.low, "high", params.high)
+        check_order("low", params.low, "high", params.high)
     }
 
     #[inline(always)]

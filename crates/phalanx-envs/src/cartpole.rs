@@ -11,7 +11,7 @@
 //!
 //! Deviations: the equations are rearranged (multiplied by M), which changes results by rounding only.
 
-use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step, check_order};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
@@ -93,7 +93,7 @@ impl LaneEnv for CartPole {
     }
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
-        crate::registry::check_order("low", params.low, "high", params.high)
+        check_order("low", params.low, "high", params.high)
     }
 
     #[inline(always)]

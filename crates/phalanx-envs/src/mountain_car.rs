@@ -10,7 +10,7 @@
 //! The task ends at `p' >= goal_position` with `v' >= goal_velocity`; every step, the last included,
 //! costs 1.
 
-use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step};
+use phalanx_core::env::{Discrete, LaneEnv, LaneStruct, Step, check_order};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
@@ -63,8 +63,8 @@ impl LaneEnv for MountainCar {
     }
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
-        crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
+        check_order("low", params.low, "high", params.high)?;
+        check_order("min_position", params.min_position, "max_position", params.max_position)
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 //! Gymnasium keeps this state in single precision after the first step, and numpy rounds accordingly in
 //! between. In double precision we round where it does, so that the trajectories are the same.
 
-use phalanx_core::env::{LaneEnv, Step};
+use phalanx_core::env::{LaneEnv, Step, check_order};
 use phalanx_core::lanes::Real;
 use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec};
@@ -90,8 +90,8 @@ impl LaneEnv for MountainCarContinuous {
     }
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
-        crate::registry::check_order("low", params.low, "high", params.high)?;
-        crate::registry::check_order("min_position", params.min_position, "max_position", params.max_position)
+        check_order("low", params.low, "high", params.high)?;
+        check_order("min_position", params.min_position, "max_position", params.max_position)
     }
 
     #[inline(always)]

@@ -5,7 +5,9 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
-use crate::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl};
+use crate::{
+    Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe, TwoArmedBandit,
+};
 
 /// A registered environment.
 #[derive(Clone, Copy)]
@@ -43,6 +45,8 @@ pub static ENTRIES: &[Entry] = &[
     lane!(MountainCar, &["mountain-car"]),
     lane!(MountainCarContinuous, &["mountain-car-continuous"]),
     lane!(Acrobot, &["acrobot"]),
+    lane!(TicTacToe, &["tic-tac-toe"]),
+    lane!(TwoArmedBandit, &["two-armed-bandit"]),
 ];
 
 impl Entry {
@@ -76,12 +80,4 @@ pub fn find(name: &str) -> Result<&'static Entry> {
         .iter()
         .find(|entry| names(entry).contains(&name))
         .ok_or_else(|| Error::unknown("environment", name, None, ENTRIES.iter().flat_map(names)))
-}
-
-/// For environments whose parameters must be in order.
-pub(crate) fn check_order(low_name: &str, low: f64, high_name: &str, high: f64) -> Result<(), String> {
-    if low <= high {
-        return Ok(());
-    }
-    Err(format!("{low_name} ({low}) is above {high_name} ({high})"))
 }

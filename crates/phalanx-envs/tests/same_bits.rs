@@ -7,6 +7,7 @@ use common::{ActionTable, Buffers, all_envs, batch, batch_on, config, rollout};
 use phalanx_core::batch::{Autoreset, LaneWidth, Reset};
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision};
+use phalanx_core::space::ActionMask;
 use phalanx_core::stats::EpisodeStats;
 use phalanx_envs::registry;
 
@@ -30,19 +31,17 @@ fn run(
 
 /// Policies with and without memory, with and without randomness.
 fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-    let field = match env {
-        "CartPole-v1" => "theta",
-        name if name.starts_with("MountainCar") => "velocity",
-        "Acrobot-v1" => "theta1_dot",
-        _ => "theta_dot",
-    };
-    let range = [("control_low", "-2"), ("control_high", "2")];
-    vec![
-        ("random", vec![]),
-        ("periodic", vec![("pulse_width", "3")]),
-        ("bangbang", vec![("obs_field", field)]),
-        ("pid", [vec![("obs_field", field), ("ki", "0.3"), ("kd", "0.2")], range.to_vec()].concat()),
-    ]
+    let spec = registry::find(env).unwrap().spec();
+    let mut policies = vec![("random", vec![])];
+    // Controllers do not see masks, and have nothing to look at in an array.
+    if spec.action_mask == ActionMask::None && !spec.observation.names.is_empty() {
+        let field = ("obs_field", *spec.observation.names.last().unwrap());
+        let range = [("control_low", "-2"), ("control_high", "2")];
+        policies.push(("periodic", vec![("pulse_width", "3")]));
+        policies.push(("bangbang", vec![field]));
+        policies.push(("pid", [vec![field, ("ki", "0.3"), ("kd", "0.2")], range.to_vec()].concat()));
+    }
+    policies
 }
 
 #[test]

@@ -9,7 +9,6 @@ use std::any::Any;
 use super::kernel::{At, BOOK_LINES, Cells, Kernel, Out, STEPS, Streams, Stretch};
 use super::{Actions, ActionsMut, Autoreset, ObsElement, StepBuffers, StepOut};
 use crate::checksum::{fold_weight, start_weight};
-use crate::env::LaneStruct;
 use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16};
 use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
 use crate::space::{ActionMask, ActionSpace, EnvSpec};
@@ -160,12 +159,12 @@ impl<K: Kernel> RowWise<'_, K> {
                     policy.act(shape, obs, actions.all(envs));
                 }
                 // Blind to observations, so a whole block at once.
-                Policy::Random(policy) => self.act::<f32x16, _>(policy, shape, &mut tile, |_| &[], actions),
-                Policy::Controller(policy) => {
+                policy @ Policy::Random(_) => self.act::<f32x16>(policy, shape, &mut tile, |_| &[], actions),
+                policy @ Policy::Controller(_) => {
                     // Bytes are nothing that a controller could look at; it was not parsed with a field.
                     let obs = K::Elem::as_reals(&step.obs);
                     let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
-                    self.act::<f32, _>(policy, shape, &mut tile, see, actions);
+                    self.act::<f32>(policy, shape, &mut tile, see, actions);
                 }
             }
             for i in 0..blocks {
@@ -206,9 +205,9 @@ impl<K: Kernel> RowWise<'_, K> {
     }
 
     /// Lets a policy over lanes decide for one group of environments after the other.
-    fn act<'o, R: Lanes, P: LanePolicy>(
+    fn act<'o, R: Lanes>(
         &self,
-        policy: &P,
+        policy: &Policy,
         shape: Tile,
         tile: &mut TileCells<'_, K::Row>,
         see: impl Fn(usize) -> &'o [R],
@@ -225,7 +224,7 @@ impl<K: Kernel> RowWise<'_, K> {
             let step = Stored::load(&tile.book[block * BOOK_LINES + STEPS], lane);
             let moment = Moment { stream: &stream, tick: shape.tick, step };
             let memory_lines = &mut tile.run[block * run_width + 1..(block + 1) * run_width];
-            let mut memory: P::Memory<R> = LaneStruct::<R>::load(memory_lines, lane);
+            let mut memory = policy.load_memory::<R>(memory_lines, lane);
             let seen = see(first);
             let mut decision = Decision::new(policy, moment, seen, &mut memory, &mut working_space);
             if self.spec.action_mask != ActionMask::None {
@@ -233,7 +232,7 @@ impl<K: Kernel> RowWise<'_, K> {
                 decision = decision.among(self.legal::<R>(tile.first_block + block, rows, lane));
             }
             actions.fill(&self.spec.action, (first, envs), &mut decision);
-            memory.store(memory_lines, lane);
+            policy.store_memory(&memory, memory_lines, lane);
         }
     }
 }

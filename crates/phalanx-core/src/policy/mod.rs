@@ -17,7 +17,7 @@ pub use random::Random;
 use crate::batch::ActionsMut;
 use crate::env::LaneStruct;
 use crate::error::{Error, Result};
-use crate::lanes::Real;
+use crate::lanes::{Lanes, Line, Real};
 use crate::rng::Stream;
 use crate::space::{ActionMask, Element, EnvSpec};
 
@@ -48,6 +48,16 @@ pub trait LanePolicy: Send + Sync {
     /// least one. Whatever is expensive belongs here, outside of the steps' loop.
     fn replenish<R: Real>(&self, stream: &Stream<R>, tick: u64, wanted: usize, scratch: &mut Self::Scratch<R>)
     -> usize;
+    /// Reads the memory of a group of environments.
+    #[inline(always)]
+    fn load_memory<R: Lanes>(&self, lines: &[Line], lane: usize) -> Self::Memory<R> {
+        LaneStruct::load(lines, lane)
+    }
+    /// Writes the memory of a group of environments.
+    #[inline(always)]
+    fn store_memory<R: Lanes>(&self, memory: &Self::Memory<R>, lines: &mut [Line], lane: usize) {
+        memory.store(lines, lane);
+    }
     /// Looks at an observation.
     fn prepare<R: Real>(
         &self,
@@ -160,6 +170,103 @@ impl std::fmt::Debug for Policy {
             Self::Tile(_) => f.write_str("Tile"),
         }
     }
+}
+
+/// Any policy over lanes, told apart in every step: for what need not be fastest, so that one piece of code
+/// serves all policies.
+impl LanePolicy for Policy {
+    type Memory<R: Real> = <Controller as LanePolicy>::Memory<R>;
+    type Scratch<R: Real> = (<Random as LanePolicy>::Scratch<R>, <Controller as LanePolicy>::Scratch<R>);
+
+    fn scratch<R: Real>(&self) -> Self::Scratch<R> {
+        match self {
+            Self::Random(policy) => (policy.scratch(), controller::Signal::Level(R::splat(0.0))),
+            Self::Controller(policy) => (random::WordCache::default(), policy.scratch()),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn replenish<R: Real>(
+        &self,
+        stream: &Stream<R>,
+        tick: u64,
+        wanted: usize,
+        (words, signal): &mut Self::Scratch<R>,
+    ) -> usize {
+        match self {
+            Self::Random(policy) => policy.replenish(stream, tick, wanted, words),
+            Self::Controller(policy) => policy.replenish(stream, tick, wanted, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn load_memory<R: Lanes>(&self, lines: &[Line], lane: usize) -> Self::Memory<R> {
+        match self {
+            Self::Controller(policy) => policy.load_memory(lines, lane),
+            _ => LaneStruct::from_values(|_, _| f64::NAN),
+        }
+    }
+
+    fn store_memory<R: Lanes>(&self, memory: &Self::Memory<R>, lines: &mut [Line], lane: usize) {
+        if let Self::Controller(policy) = self {
+            policy.store_memory(memory, lines, lane);
+        }
+    }
+
+    fn prepare<R: Real>(
+        &self,
+        moment: &Moment<'_, R>,
+        obs: &[R],
+        memory: &mut Self::Memory<R>,
+        (words, signal): &mut Self::Scratch<R>,
+    ) {
+        match self {
+            Self::Random(policy) => policy.prepare(moment, obs, &mut (), words),
+            Self::Controller(policy) => policy.prepare(moment, obs, memory, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn index<R: Real>(&self, moment: &Moment<'_, R>, (words, signal): &mut Self::Scratch<R>) -> R::Uint {
+        match self {
+            Self::Random(policy) => policy.index(moment, words),
+            Self::Controller(policy) => policy.index(moment, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn index_among<R: Real>(
+        &self,
+        moment: &Moment<'_, R>,
+        legal: R::Uint,
+        (words, signal): &mut Self::Scratch<R>,
+    ) -> R::Uint {
+        match self {
+            Self::Random(policy) => policy.index_among(moment, legal, words),
+            Self::Controller(policy) => policy.index_among(moment, legal, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn choice<R: Real>(&self, k: usize, moment: &Moment<'_, R>, (words, signal): &mut Self::Scratch<R>) -> R::Uint {
+        match self {
+            Self::Random(policy) => policy.choice(k, moment, words),
+            Self::Controller(policy) => policy.choice(k, moment, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+
+    fn component<R: Real>(&self, k: usize, moment: &Moment<'_, R>, (words, signal): &mut Self::Scratch<R>) -> R {
+        match self {
+            Self::Random(policy) => policy.component(k, moment, words),
+            Self::Controller(policy) => policy.component(k, moment, signal),
+            Self::Tile(_) => not_over_lanes(),
+        }
+    }
+}
+
+fn not_over_lanes() -> ! {
+    unreachable!("a policy over tiles is not asked lane by lane")
 }
 
 impl Policy {

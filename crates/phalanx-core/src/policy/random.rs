@@ -17,13 +17,6 @@ pub struct Random {
     masked: bool,
 }
 
-/// A multiple of every number from 1 to 10: from a number below this, `number * count / FAIR` picks one of
-/// up to ten legal actions without bias.
-const FAIR: u32 = 2_520;
-/// `x / FAIR` is `x * FAIR_FACTOR >> FAIR_SHIFT` for every `x` below `10 * FAIR`.
-const FAIR_FACTOR: u32 = 53_262;
-const FAIR_SHIFT: u32 = 27;
-
 /// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
 const WORDS: usize = 16;
 
@@ -36,12 +29,18 @@ const SEQUENCED: usize = 12;
 pub struct WordCache<R: Real> {
     /// Place of the first word; a multiple of four, because words come in blocks of four.
     first: u64,
-    /// Random words; for an index that takes a whole word, the indices themselves; with masks of up to ten
-    /// actions, numbers below `FAIR`.
+    /// Random words; for an index that takes a whole word, the indices themselves; with masks of a few
+    /// actions, numbers below [`rng::FAIR`].
     words: [R::Uint; WORDS],
     /// Bits of the sequence that an index takes, and what to keep of a word shifted to them.
     bits: u64,
     mask: u32,
+}
+
+impl<R: Real> Default for WordCache<R> {
+    fn default() -> Self {
+        Self { first: 0, words: [R::Uint::splat(0); WORDS], bits: 0, mask: 0 }
+    }
 }
 
 impl<R: Real> WordCache<R> {
@@ -67,7 +66,7 @@ impl Random {
     /// What each word is reduced to a number below, if to any.
     fn modulus(&self) -> Option<u32> {
         match self.space {
-            ActionSpace::Discrete { n } if self.masked => (n <= 10).then_some(FAIR),
+            ActionSpace::Discrete { n } if self.masked => (n <= rng::FAIR_CHOICES).then_some(rng::FAIR),
             ActionSpace::Discrete { n } if self.bits_per_step() == 32 => Some(n),
             _ => None,
         }
@@ -106,7 +105,7 @@ impl LanePolicy for Random {
             ActionSpace::Discrete { n } if self.bits_per_step() < 32 => n - 1,
             _ => u32::MAX,
         };
-        WordCache { first: 0, words: [R::Uint::splat(0); WORDS], bits: self.bits_per_step(), mask }
+        WordCache { bits: self.bits_per_step(), mask, ..WordCache::default() }
     }
 
     #[inline(never)]
@@ -143,24 +142,15 @@ impl LanePolicy for Random {
     #[inline(always)]
     fn index_among<R: Real>(&self, moment: &Moment<'_, R>, legal: R::Uint, cache: &mut WordCache<R>) -> R::Uint {
         let ActionSpace::Discrete { n } = self.space else { unreachable!("an index of a discrete space") };
-        let one = R::Uint::splat(1);
-        let bit = |action: u32| legal.shr(action) & one;
-        let count = (0..n.min(32)).fold(R::Uint::splat(0), |count, action| count.wrapping_add(bit(action)));
-        let word = cache.word(moment.tick);
-        let rank = if n <= 10 {
-            word.mul_low(count).mul_low(R::Uint::splat(FAIR_FACTOR)).shr(FAIR_SHIFT)
+        let width = n.min(32);
+        let (word, count) = (cache.word(moment.tick), rng::count_bits(legal, width));
+        let rank = if n <= rng::FAIR_CHOICES {
+            rng::rank_of(word, count)
         } else {
             // Biased by less than one part in 2^27, which no run can show.
             word.mul_wide(count).1
         };
-        // The legal action of this rank is as large as the number of actions up to which `rank` or fewer
-        // are legal.
-        let (mut seen, mut index) = (R::Uint::splat(0), R::Uint::splat(0));
-        for action in 0..n.min(32) {
-            seen = seen.wrapping_add(bit(action));
-            index = index.wrapping_add(R::Uint::masked(seen.lt(rank.wrapping_add(one)), 1));
-        }
-        index
+        rng::nth_bit(legal, rank, width)
     }
 
     #[inline(always)]
@@ -237,7 +227,6 @@ mod tests {
 
     #[test]
     fn legal_actions_are_uniform() {
-        assert!((0..10 * FAIR).all(|x| x.wrapping_mul(FAIR_FACTOR) >> FAIR_SHIFT == x / FAIR));
         for (n, legal) in [(9, 0b1_0110_0101_u32), (9, 0b1_1111_1111), (2, 0b10), (10, 0b11_1000_0001), (17, 0x1_a0f0)]
         {
             let policy = Random::masked(ActionSpace::Discrete { n });

@@ -15,9 +15,11 @@
 //! The key is the mixed seed. Two different places therefore never share a counter, and neither chunk
 //! size, thread count nor lane width can change what an environment draws.
 
+mod choice;
 mod draws;
 mod philox;
 
+pub use choice::{FAIR, FAIR_CHOICES, count_bits, nth_bit, rank_of};
 pub use draws::{Draws, Stream};
 pub(crate) use draws::{below, unit_of_word};
 pub use philox::{ROUNDS, philox4x32};

@@ -1,0 +1,414 @@
+//! `TicTacToe-v0`: noughts and crosses on bitboards, against a random, a perfect or no opponent.
+//!
+//! Cells are numbered row by row, 0 to 8; a player's marks are a mask of nine bits. X moves first. A coin
+//! at the start of an episode decides whether the agent is X or O; if it is O, the opponent has already made
+//! a random move. A step is the agent's move, then, if that did not end the game, the opponent's. The reward
+//! is 1 for a win of the agent, −1 for one of the opponent, else 0.
+//!
+//! With `opponent=self_play` the agent moves for both sides in turn, X first, and the reward is that of the
+//! side that has just moved.
+//!
+//! Only empty cells are legal. An illegal move is an error; with `illegal=lose` it loses the game instead.
+//!
+//! The observation is the nine cells, 0 empty, 1 X, 2 O, and the index Σ cell(i) 3^(8−i).
+
+use std::sync::LazyLock;
+
+use phalanx_core::env::{Discrete, LaneEnv, Step};
+use phalanx_core::lane_struct;
+use phalanx_core::lanes::{LaneValue, Real, Uint};
+use phalanx_core::rng::{self, Draws};
+use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
+
+/// Who answers the agent's moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Opponent {
+    /// Uniform over the empty cells.
+    #[default]
+    Random,
+    /// Never loses; of equally good moves it takes the one of the lowest cell.
+    Minimax,
+    /// Nobody: the agent moves for both.
+    SelfPlay,
+}
+
+const OPPONENTS: [(&str, Opponent); 3] =
+    [("random", Opponent::Random), ("minimax", Opponent::Minimax), ("self_play", Opponent::SelfPlay)];
+
+/// The environment and its options.
+#[derive(Clone, Debug, Default)]
+pub struct TicTacToe {
+    opponent: Opponent,
+    illegal_loses: bool,
+}
+
+lane_struct! {
+    /// The board.
+    pub struct State<R> {
+        /// Cells with an X, a bit each.
+        x: R::Uint,
+        /// Cells with an O, a bit each.
+        o: R::Uint,
+        /// 0 if the agent's next mark is an X, 1 if it is an O.
+        side: R::Uint,
+    }
+}
+
+const FULL: u32 = 0o777;
+const CELLS: u32 = 9;
+
+/// Where a player has a line.
+#[inline(always)]
+fn has_line<U: Uint>(marks: U) -> U::Mask {
+    let (one, two) = (|by| marks & marks.shr(by), |marks: U, by| marks.shr(by));
+    // A bit survives where a line starts: three in a row (cells 0, 3, 6), in a column (0, 1, 2), and the
+    // two diagonals.
+    let rows = one(1) & two(marks, 2) & U::splat(0o111);
+    let columns = one(3) & two(marks, 6) & U::splat(0o007);
+    let falling = one(4) & two(marks, 8) & U::splat(0o001);
+    let rising = one(2) & two(marks, 4) & U::splat(0o004);
+    !(rows | columns | falling | rising).eq(U::splat(0))
+}
+
+/// The bit of cell `index`.
+#[inline(always)]
+fn bit_of<U: Uint>(index: U) -> U {
+    (0..CELLS).fold(U::splat(0), |bit, cell| bit | U::masked(index.eq(U::splat(cell)), 1 << cell))
+}
+
+/// Σ 3^(8−i) over the set bits.
+#[inline(always)]
+fn ternary<U: Uint>(cells: U) -> U {
+    (0..CELLS).fold(U::splat(0), |sum, cell| {
+        sum.wrapping_add((cells.shr(cell) & U::splat(1)).mul_low(U::splat(3_u32.pow(8 - cell))))
+    })
+}
+
+/// A random cell of those that are empty, as a bit; none if none is.
+#[inline(always)]
+fn random_move<R: Real>(empty: R::Uint, draws: &mut Draws<R>) -> R::Uint {
+    let rank = rng::rank_of(draws.below(rng::FAIR), rng::count_bits(empty, CELLS));
+    bit_of(rng::nth_bit(empty, rank, CELLS))
+}
+
+/// The best answer on every board, as a bit, by the board's index; 0 where the game is over.
+static PERFECT: LazyLock<Vec<u16>> = LazyLock::new(|| {
+    let mut moves = vec![0; 3_usize.pow(CELLS)];
+    solve(0, 0, &mut moves, &mut vec![None; 3_usize.pow(CELLS)]);
+    moves
+});
+
+/// The value of a position for the player to move (`own`), noting the best move of every position below it.
+fn solve(own: u32, other: u32, moves: &mut [u16], known: &mut [Option<i8>]) -> i8 {
+    let x_to_move = own.count_ones() == other.count_ones();
+    let (x, o) = if x_to_move { (own, other) } else { (other, own) };
+    let index = (ternary(x) + 2 * ternary(o)) as usize;
+    if let Some(value) = known[index] {
+        return value;
+    }
+    let value = if has_line(other) {
+        -1
+    } else if own | other == FULL {
+        0
+    } else {
+        let mut best = -2;
+        for cell in (0..CELLS).filter(|cell| (own | other) >> cell & 1 == 0) {
+            let value = -solve(other, own | 1 << cell, moves, known);
+            if value > best {
+                best = value;
+                moves[index] = 1 << cell;
+            }
+        }
+        best
+    };
+    known[index] = Some(value);
+    value
+}
+
+impl TicTacToe {
+    /// The opponent's move, as a bit.
+    #[inline(always)]
+    fn answer<R: Real>(&self, x: R::Uint, o: R::Uint, draws: &mut Draws<R>) -> R::Uint {
+        let empty = (x | o) ^ R::Uint::splat(FULL);
+        match self.opponent {
+            Opponent::Random => random_move(empty, draws),
+            Opponent::Minimax => {
+                let index = ternary(x).wrapping_add(ternary(o).shl(1));
+                R::Uint::from_lanes(|lane| f64::from(PERFECT[index.lane(lane) as usize]))
+            }
+            Opponent::SelfPlay => R::Uint::splat(0),
+        }
+    }
+}
+
+impl LaneEnv for TicTacToe {
+    type State<R: Real> = State<R>;
+    type Params<R: Real> = ();
+    type Action<R: Real> = Discrete<R>;
+    type Obs<R: Real> = [R; 10];
+
+    fn spec(&self) -> EnvSpec {
+        const NAMES: &[&str] =
+            &["cell_0", "cell_1", "cell_2", "cell_3", "cell_4", "cell_5", "cell_6", "cell_7", "cell_8", "index"];
+        let mut high = vec![2.0; 9];
+        high.push(19_682.0);
+        let opponent = OPPONENTS.iter().find(|(_, opponent)| *opponent == self.opponent).expect("listed").0;
+        EnvSpec {
+            options: vec![
+                OptionInfo::choice(
+                    "opponent",
+                    opponent,
+                    &["random", "minimax", "self_play"],
+                    "who answers: a random player, a perfect one, or the agent itself",
+                ),
+                OptionInfo::choice(
+                    "illegal",
+                    if self.illegal_loses { "lose" } else { "error" },
+                    &["error", "lose"],
+                    "whether a move to a taken cell is an error or loses the game",
+                ),
+            ],
+            action_mask: if self.illegal_loses { ActionMask::Advisory } else { ActionMask::Binding },
+            reward_threshold: (self.opponent == Opponent::Random).then_some(0.95),
+            ..EnvSpec::of::<Self>(
+                "TicTacToe-v0",
+                "three in a row against an opponent; the action is the cell, 0 to 8 row by row",
+                ObservationSpace::vector(NAMES, vec![0.0; 10], high),
+                ActionSpace::Discrete { n: CELLS },
+                // A game has nine moves at most.
+                10,
+            )
+        }
+    }
+
+    fn set_option(&mut self, name: &str, value: &str) {
+        match name {
+            "opponent" => {
+                self.opponent = OPPONENTS.iter().find(|(name, _)| *name == value).expect("a known opponent").1;
+            }
+            "illegal" => self.illegal_loses = value == "lose",
+            _ => unreachable!("no option {name} in the spec"),
+        }
+    }
+
+    #[inline(always)]
+    fn reset<R: Real>(&self, (): &(), draws: &mut Draws<R>) -> State<R> {
+        let zero = R::Uint::splat(0);
+        if self.opponent == Opponent::SelfPlay {
+            return State { x: zero, o: zero, side: zero };
+        }
+        let second = draws.bernoulli(R::splat(0.5));
+        let opening = random_move(R::Uint::splat(FULL), draws);
+        State { x: opening.keep(second), o: zero, side: R::Uint::masked(second, 1) }
+    }
+
+    #[inline(always)]
+    fn step<R: Real>(&self, (): &(), state: &State<R>, cell: Discrete<R>, draws: &mut Draws<R>) -> Step<State<R>, R> {
+        let as_x = state.side.eq(R::Uint::splat(0));
+        let select = <R::Uint as LaneValue>::select;
+        let (own, other) = (select(as_x, state.x, state.o), select(as_x, state.o, state.x));
+        let mark = bit_of(cell.0);
+        let illegal = !((own | other) & mark).eq(R::Uint::splat(0));
+        let own = own | mark.keep(!illegal);
+        let won = has_line(own) & !illegal;
+        let over = won | illegal | (own | other).eq(R::Uint::splat(FULL));
+
+        let reply = self.answer::<R>(select(as_x, own, other), select(as_x, other, own), draws);
+        let other = other | reply.keep(!over);
+        let lost = illegal | (!over & has_line(other));
+        let terminated = over | lost | (own | other).eq(R::Uint::splat(FULL));
+        let (one, zero) = (R::splat(1.0), R::splat(0.0));
+        let reward = R::select(won, one, R::select(lost, -one, zero));
+        let side = if self.opponent == Opponent::SelfPlay { state.side ^ R::Uint::splat(1) } else { state.side };
+        let state = State { x: select(as_x, own, other), o: select(as_x, other, own), side };
+        Step { state, reward, terminated }
+    }
+
+    #[inline(always)]
+    fn observe<R: Real>(&self, (): &(), state: &State<R>) -> [R; 10] {
+        let one = R::Uint::splat(1);
+        let mut seen = [R::splat(0.0); 10];
+        let mut index = R::Uint::splat(0);
+        for (cell, value) in (0..CELLS).zip(&mut seen) {
+            let mark = (state.x.shr(cell) & one).wrapping_add((state.o.shr(cell) & one).shl(1));
+            index = index.mul_low(R::Uint::splat(3)).wrapping_add(mark);
+            *value = R::from_uint(mark);
+        }
+        seen[9] = R::from_uint(index);
+        seen
+    }
+
+    const MASKED: bool = true;
+
+    #[inline(always)]
+    fn legal<R: Real>(&self, (): &(), state: &State<R>) -> R::Uint {
+        (state.x | state.o) ^ R::Uint::splat(FULL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::*;
+    use crate::golden::exact;
+
+    /// The eight lines.
+    const LINES: [u32; 8] = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124];
+
+    /// All positions reachable from a board, and the number of games below it, by playing every move.
+    fn explore(x: u32, o: u32, seen: &mut HashSet<(u32, u32)>) -> (u64, [u64; 3]) {
+        seen.insert((x, o));
+        let over = [has_line(x), has_line(o), x | o == FULL];
+        if let Some(how) = over.iter().position(|over| *over) {
+            let mut ends = [0; 3];
+            ends[how] = 1;
+            return (1, ends);
+        }
+        let x_moves = x.count_ones() == o.count_ones();
+        let (mut games, mut ends) = (0, [0; 3]);
+        for cell in (0..CELLS).filter(|cell| (x | o) >> cell & 1 == 0) {
+            let mark = 1 << cell;
+            let (more, new) = if x_moves { explore(x | mark, o, seen) } else { explore(x, o | mark, seen) };
+            games += more;
+            ends.iter_mut().zip(new).for_each(|(sum, n)| *sum += n);
+        }
+        (games, ends)
+    }
+
+    #[test]
+    fn the_whole_game_has_the_known_size() {
+        let mut seen = HashSet::new();
+        let (games, ends) = explore(0, 0, &mut seen);
+        assert_eq!((seen.len(), games), (5_478, 255_168));
+        assert_eq!(ends, [131_184, 77_904, 46_080]);
+        let over = |&&(x, o): &&(u32, u32)| has_line(x) || has_line(o) || x | o == FULL;
+        assert_eq!(seen.iter().filter(over).count(), 958);
+    }
+
+    #[test]
+    fn lines_are_found_on_every_mask() {
+        for marks in 0..=FULL {
+            assert_eq!(has_line(marks), LINES.iter().any(|line| marks & line == *line), "{marks:o}");
+        }
+    }
+
+    /// Masks, observations, rewards and ends on every reachable position and every cell, through the probe.
+    #[test]
+    fn self_play_follows_the_rules_everywhere() {
+        let mut seen = HashSet::new();
+        explore(0, 0, &mut seen);
+        let mut probe = exact(TicTacToe::default(), &[("opponent", "self_play")]);
+        let mut losing = exact(TicTacToe::default(), &[("opponent", "self_play"), ("illegal", "lose")]);
+        for (x, o) in seen {
+            if has_line(x) || has_line(o) || x | o == FULL {
+                continue;
+            }
+            let side = u32::from(x.count_ones() > o.count_ones());
+            let state = [x, o, side].map(f64::from);
+            probe.set_state(&state).unwrap();
+            let empty: Vec<bool> = (0..CELLS).map(|cell| (x | o) >> cell & 1 == 0).collect();
+            assert_eq!(probe.action_mask(), empty);
+            let digits = (0..CELLS).map(|cell| (x >> cell & 1) + 2 * (o >> cell & 1));
+            let index = digits.clone().fold(0, |index, digit| 3 * index + digit);
+            let expected: Vec<_> = digits.chain([index]).map(|value| value as f32).collect();
+            assert_eq!(probe.observation(), expected);
+            for cell in 0..CELLS {
+                probe.set_state(&state).unwrap();
+                losing.set_state(&state).unwrap();
+                if !empty[cell as usize] {
+                    assert!(probe.step(&[f64::from(cell)]).is_err());
+                    let step = losing.step(&[f64::from(cell)]).unwrap();
+                    assert!(step.terminated && step.reward == -1.0);
+                    assert_eq!(losing.state()[..2], state[..2]);
+                    continue;
+                }
+                let step = probe.step(&[f64::from(cell)]).unwrap();
+                let (x, o) = if side == 0 { (x | 1 << cell, o) } else { (x, o | 1 << cell) };
+                let won = LINES.iter().any(|line| x & line == *line || o & line == *line);
+                assert_eq!(step.reward, f64::from(u8::from(won)));
+                assert_eq!(step.terminated, won || x | o == FULL);
+                assert_eq!(probe.state(), [x, o, 1 - side].map(f64::from));
+            }
+        }
+    }
+
+    #[test]
+    fn perfect_play_never_loses() {
+        // Against every line of play of the other side, moving first and second.
+        fn worst(own: u32, other: u32, own_turn: bool) -> i8 {
+            if has_line(own) {
+                return 1;
+            }
+            if has_line(other) {
+                return -1;
+            }
+            if own | other == FULL {
+                return 0;
+            }
+            if own_turn {
+                let x_moves = own.count_ones() == other.count_ones();
+                let (x, o) = if x_moves { (own, other) } else { (other, own) };
+                let reply = u32::from(PERFECT[(ternary(x) + 2 * ternary(o)) as usize]);
+                assert!(reply.is_power_of_two() && reply & (own | other) == 0);
+                return worst(own | reply, other, false);
+            }
+            let cells = (0..CELLS).filter(|cell| (own | other) >> cell & 1 == 0);
+            cells.map(|cell| worst(own, other | 1 << cell, true)).min().expect("a free cell")
+        }
+        assert_eq!((worst(0, 0, true), worst(0, 0, false)), (0, 0));
+        // Whatever the agent does, the environment's perfect opponent does not lose either.
+        let mut probe = exact(TicTacToe::default(), &[("opponent", "minimax")]);
+        for game in 0..500 {
+            let mut choice: u32 = game;
+            loop {
+                let legal: Vec<_> = (0..9).filter(|cell| probe.action_mask()[*cell]).collect();
+                let cell = legal[choice as usize % legal.len()];
+                choice = choice.wrapping_mul(0x9e37_79b1) >> 3;
+                let step = probe.step(&[cell as f64]).unwrap();
+                assert!(step.reward <= 0.0);
+                if step.terminated {
+                    break;
+                }
+            }
+            probe.next_episode();
+        }
+    }
+
+    /// The exact value of optimal play against the random opponent, from the published dynamic programme.
+    #[test]
+    fn the_random_opponent_has_the_published_value() {
+        fn best(own: u32, other: u32, known: &mut HashMap<(u32, u32), f64>) -> f64 {
+            if let Some(value) = known.get(&(own, other)) {
+                return *value;
+            }
+            let mut best_value = f64::MIN;
+            for cell in (0..CELLS).filter(|cell| (own | other) >> cell & 1 == 0) {
+                let own = own | 1 << cell;
+                let value = if has_line(own) {
+                    1.0
+                } else if own | other == FULL {
+                    0.0
+                } else {
+                    let replies: Vec<u32> = (0..CELLS).filter(|cell| (own | other) >> cell & 1 == 0).collect();
+                    let values = replies.iter().map(|reply| {
+                        let other = other | 1 << reply;
+                        match (has_line(other), own | other == FULL) {
+                            (true, _) => -1.0,
+                            (_, true) => 0.0,
+                            _ => best(own, other, known),
+                        }
+                    });
+                    values.sum::<f64>() / replies.len() as f64
+                };
+                best_value = best_value.max(value);
+            }
+            known.insert((own, other), best_value);
+            best_value
+        }
+        let known = &mut HashMap::new();
+        let first = best(0, 0, known);
+        let second = (0..CELLS).map(|cell| best(0, 1 << cell, known)).sum::<f64>() / 9.0;
+        assert!((first - 191.0 / 192.0).abs() < 1e-12 && (second - 874.0 / 945.0).abs() < 1e-12);
+    }
+}
