@@ -5,6 +5,7 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
+use crate::draw::{self, Draw};
 use crate::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl};
 
 /// Something that makes a probe: settings, seed, precision.
@@ -15,6 +16,8 @@ type MakeProbe = fn(&[(String, String)], u64, Precision) -> Result<Box<dyn Probe
 pub struct Entry {
     /// Other names it answers to.
     pub aliases: &'static [&'static str],
+    /// Its picture.
+    pub draw: Draw,
     spec: fn() -> EnvSpec,
     batch: fn(&BatchConfig) -> Result<Box<dyn Batch>>,
     probe: MakeProbe,
@@ -26,11 +29,12 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// An entry for a lane environment that has a default.
+/// An entry for a lane environment that has a default; without a picture, `draw::chart_of_observations`.
 macro_rules! lane {
-    ($env:ty, $aliases:expr) => {
+    ($env:ty, $aliases:expr, $draw:expr) => {
         Entry {
             aliases: $aliases,
+            draw: $draw,
             spec: || phalanx_core::env::LaneEnv::spec(&<$env>::default()),
             batch: |config| batch::build(<$env>::default(), config),
             probe: |settings, seed, precision| probe::probe(<$env>::default(), settings, seed, precision),
@@ -40,12 +44,12 @@ macro_rules! lane {
 
 /// Every environment, in the order `phalanx envs` lists them.
 pub static ENTRIES: &[Entry] = &[
-    lane!(CartPole, &["cartpole-control", "cartpole"]),
-    lane!(Pendulum, &["pendulum"]),
-    lane!(PendulumControl, &[]),
-    lane!(MountainCar, &["mountain-car"]),
-    lane!(MountainCarContinuous, &["mountain-car-continuous"]),
-    lane!(Acrobot, &["acrobot"]),
+    lane!(CartPole, &["cartpole-control", "cartpole"], draw::cartpole::draw),
+    lane!(Pendulum, &["pendulum"], draw::pendulum::draw),
+    lane!(PendulumControl, &[], draw::pendulum::draw_control),
+    lane!(MountainCar, &["mountain-car"], draw::mountain_car::draw),
+    lane!(MountainCarContinuous, &["mountain-car-continuous"], draw::mountain_car::draw_continuous),
+    lane!(Acrobot, &["acrobot"], draw::acrobot::draw),
 ];
 
 impl Entry {

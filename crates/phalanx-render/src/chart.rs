@@ -200,11 +200,10 @@ fn draw_panel(scene: &mut Scene, panel: &Panel, x: &Axis, y: &Axis) {
     for (value, _) in &x.ticks {
         scene.line([(x.place(*value), top), (x.place(*value), bottom)], grid);
     }
+    scene.line([(left, top), (left, bottom), (right, bottom)], Stroke::new(GREY, 1.0));
     for series in &panel.series {
         draw_series(scene, series, x, y);
     }
-    let axis = Stroke::new(GREY, 1.0);
-    scene.line([(left, top), (left, bottom), (right, bottom)], axis);
 }
 
 fn draw_series(scene: &mut Scene, series: &Series, x: &Axis, y: &Axis) {
@@ -223,9 +222,9 @@ fn draw_series(scene: &mut Scene, series: &Series, x: &Axis, y: &Axis) {
                 if let (Some(first), Some(last)) = (line.first(), line.last()) {
                     let mut area = line.clone();
                     area.extend([(last.0, y.from), (first.0, y.from)]);
-                    scene.polygon(area, Paint::fill(series.colour).opacity(0.25));
+                    scene.polygon(area, Paint::fill(series.colour).opacity(0.4));
                 }
-                scene.line(line, stroke)
+                scene.line(line, Stroke::new(series.colour, 1.2))
             }
         };
     }

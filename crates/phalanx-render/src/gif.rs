@@ -1,6 +1,7 @@
 //! Animations as GIF files.
 //!
-//! One palette serves all frames, so colours do not flicker; frames hold only the rectangle that changed.
+//! One palette serves all frames, so colours do not flicker. A frame holds only the rectangle that changed, and in it
+//! only the pixels that did; the others are transparent, which packs well.
 
 use crate::palette::{Census, Palette};
 use crate::{Error, Image, Result};
@@ -38,7 +39,7 @@ pub fn encode_with(frames: usize, mut frame: impl FnMut(usize) -> Result<Image>,
     for index in 0..frames {
         let image = frame(index)?;
         let changed = shown.as_ref().map_or((0, 0, width, height), |shown| difference(shown, &image));
-        encoder.write_frame(&part(&image, changed, &mut palette, delay))?;
+        encoder.write_frame(&part(shown.as_ref(), &image, changed, &mut palette, delay))?;
         shown = Some(image);
     }
     Ok(encoder.into_inner()?)
@@ -62,11 +63,19 @@ fn difference(old: &Image, new: &Image) -> Area {
     if left == usize::MAX { (0, 0, 1, 1) } else { (left, top, right - left + 1, bottom - top + 1) }
 }
 
-fn part(image: &Image, (left, top, width, height): Area, palette: &mut Palette, delay: u16) -> ::gif::Frame<'static> {
+fn part(
+    shown: Option<&Image>,
+    image: &Image,
+    (left, top, width, height): Area,
+    palette: &mut Palette,
+    delay: u16,
+) -> ::gif::Frame<'static> {
     let mut buffer = Vec::with_capacity(width * height);
-    for row in image.pixels().chunks_exact(image.width()).skip(top).take(height) {
-        for run in row[left..left + width].chunk_by(|a, b| a == b) {
-            buffer.resize(buffer.len() + run.len(), palette.index(run[0]));
+    for start in (top..top + height).map(|row| row * image.width() + left) {
+        let new = &image.pixels()[start..start + width];
+        for (i, pixel) in new.iter().enumerate() {
+            let same = shown.is_some_and(|shown| shown.pixels()[start + i] == *pixel);
+            buffer.push(if same { palette.unchanged() } else { palette.index(*pixel) });
         }
     }
     ::gif::Frame {
@@ -75,6 +84,7 @@ fn part(image: &Image, (left, top, width, height): Area, palette: &mut Palette, 
         width: width as u16,
         height: height as u16,
         delay,
+        transparent: shown.map(|_| palette.unchanged()),
         dispose: ::gif::DisposalMethod::Keep,
         buffer: buffer.into(),
         ..::gif::Frame::default()
@@ -98,8 +108,10 @@ mod tests {
             assert_eq!(frame.dispose, ::gif::DisposalMethod::Keep);
             for (i, pixel) in frame.buffer.chunks_exact(4).enumerate() {
                 let (x, y) = (i % usize::from(frame.width), i / usize::from(frame.width));
-                canvas[(usize::from(frame.top) + y) * width + usize::from(frame.left) + x] =
-                    [pixel[0], pixel[1], pixel[2]];
+                if pixel[3] == 255 {
+                    canvas[(usize::from(frame.top) + y) * width + usize::from(frame.left) + x] =
+                        [pixel[0], pixel[1], pixel[2]];
+                }
             }
             out.push((canvas.clone(), frame.delay));
         }

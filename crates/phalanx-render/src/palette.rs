@@ -1,14 +1,14 @@
-//! At most 256 colours for an animation.
+//! At most 255 colours for an animation, and a place for "unchanged".
 //!
-//! With 256 colours or fewer, all survive exactly. With more (anti-aliased edges), the most frequent survive
+//! With 255 colours or fewer, all survive exactly. With more (anti-aliased edges), the most frequent survive
 //! exactly, which are the flat ones, and the rest share the remaining entries by median cut.
 
 use std::collections::HashMap;
 
 type Rgb = [u8; 3];
 
-/// Entries of a full palette.
-const SIZE: usize = 256;
+/// Entries of a full palette; one of the format's 256 is left for [`Palette::unchanged`].
+const SIZE: usize = 255;
 /// Of which so many go to the most frequent colours.
 const EXACT: usize = 144;
 
@@ -32,8 +32,11 @@ impl Census {
         let rest = seen.split_off(exact);
         let mut entries: Vec<Rgb> = seen.into_iter().map(|(colour, _)| colour).collect();
         entries.extend(median_cut(rest, SIZE - exact));
-        let known = entries.iter().enumerate().map(|(i, colour)| (*colour, i as u8)).collect();
-        Palette { entries, known }
+        let unchanged = entries.len() as u8;
+        entries.push([0; 3]);
+        let known =
+            entries[..usize::from(unchanged)].iter().enumerate().map(|(i, colour)| (*colour, i as u8)).collect();
+        Palette { entries, known, unchanged }
     }
 }
 
@@ -41,6 +44,7 @@ impl Census {
 pub(crate) struct Palette {
     entries: Vec<Rgb>,
     known: HashMap<Rgb, u8>,
+    unchanged: u8,
 }
 
 impl Palette {
@@ -48,9 +52,14 @@ impl Palette {
         self.entries.as_flattened()
     }
 
+    /// The index that stands for no colour.
+    pub(crate) fn unchanged(&self) -> u8 {
+        self.unchanged
+    }
+
     /// The index of the nearest entry.
     pub(crate) fn index(&mut self, colour: Rgb) -> u8 {
-        let entries = &self.entries;
+        let entries = &self.entries[..usize::from(self.unchanged)];
         *self.known.entry(colour).or_insert_with(|| {
             let distance =
                 |entry: &Rgb| -> u32 { entry.iter().zip(colour).map(|(a, b)| u32::from(a.abs_diff(b)).pow(2)).sum() };
@@ -111,7 +120,7 @@ mod tests {
         let all: Vec<Rgb> = (0..4096_u32).map(|i| [i >> 8, i >> 4, i].map(|v| (v % 16 * 17) as u8)).collect();
         census.add(&all);
         let mut palette = census.palette();
-        assert!(palette.entries.len() <= SIZE);
+        assert!(palette.entries.len() <= 256);
         let mut found = |colour| palette.index(colour);
         let indices = [[1, 2, 3], [200, 2, 3]].map(&mut found);
         assert_eq!(indices.map(|i| palette.entries[usize::from(i)]), [[1, 2, 3], [200, 2, 3]]);
