@@ -30,6 +30,9 @@ pub(crate) enum Command {
     /// Print every step of one environment, to compare it with another implementation
     #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Trace(TraceArgs),
+    /// Draw an episode as an animation or on one page
+    #[command(after_help = policies_help(), allow_negative_numbers = true)]
+    Render(RenderArgs),
     /// Show what Phalanx does, in under a minute
     Demo(DemoArgs),
     /// Print completions for a shell
@@ -134,8 +137,9 @@ pub(crate) struct RolloutArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// One environment and its actions.
 #[derive(Debug, Args)]
-pub(crate) struct TraceArgs {
+pub(crate) struct PlayArgs {
     #[command(flatten)]
     pub(crate) env: EnvArgs,
     /// Exact start state, one value for each field [default: drawn from the seed]
@@ -147,6 +151,47 @@ pub(crate) struct TraceArgs {
     pub(crate) actions: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    #[command(flatten)]
+    pub(crate) play: PlayArgs,
+    /// File to write: .gif (an animation), .png or .svg (the trajectory on one page)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Size of the picture, as a factor
+    #[arg(long, value_name = "F", default_value = "1", value_parser = scale)]
+    pub(crate) scale: f64,
+    /// Frames per second of an animation
+    #[arg(long, value_name = "N", default_value = "25", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) fps: u8,
+    /// Draw every K-th step only; ends of episodes are always drawn
+    #[arg(long, value_name = "K", default_value = "1", value_parser = count)]
+    pub(crate) every: usize,
+    /// Pictures on the page of a .png or .svg
+    #[arg(long, value_name = "N", default_value = "12", value_parser = count)]
+    pub(crate) sheet: usize,
+    /// Refuse to draw more frames than this
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = count)]
+    pub(crate) max_frames: usize,
+    /// Go on with a new episode when one ends
+    #[arg(long)]
+    pub(crate) autoreset: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) play: PlayArgs,
+    /// Draw every step as text instead
+    #[arg(long, value_name = "HOW")]
+    pub(crate) render: Option<Render>,
+    /// Width of the drawing in characters
+    #[arg(long, value_name = "N", default_value = "80", value_parser = count)]
+    pub(crate) columns: usize,
     /// Output format
     #[arg(long, value_name = "F", default_value = "csv")]
     pub(crate) format: Format,
@@ -210,6 +255,12 @@ pub(crate) enum Format {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Render {
+    /// True-colour text for a terminal
+    Ansi,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PrecisionArg {
     F32,
     F64,
@@ -257,6 +308,11 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
 }
 
+fn scale(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.1..=10.0).contains(factor));
+    factor.ok_or_else(|| "a number from 0.1 to 10 is needed".to_owned())
+}
+
 fn safety_mode(text: &str) -> Result<SafetyMode, String> {
     let found = SafetyMode::NAMES.into_iter().find(|(name, _)| *name == text);
     let names = SafetyMode::NAMES.map(|(name, _)| name);
@@ -281,9 +337,9 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     use clap::error::ErrorKind;
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Failure::input("a command is needed: envs, rollout, trace, demo or completions (see 'phalanx --help')")
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
+            "a command is needed: envs, rollout, trace, render, demo or completions (see 'phalanx --help')",
+        ),
         _ => {
             let rendered = error.render().to_string();
             let said = rendered

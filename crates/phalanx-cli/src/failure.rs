@@ -31,6 +31,11 @@ impl Failure {
         Self::Input(message.into())
     }
 
+    /// A picture that cannot be drawn, such as one too large for its format.
+    pub(crate) fn picture(error: phalanx_render::Error) -> Self {
+        Self::Input(error.to_string())
+    }
+
     /// A failed write to standard output; a closed pipe is not a failure.
     pub(crate) fn stdout(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -23,6 +23,7 @@
 
 mod acrobot;
 mod cartpole;
+pub mod draw;
 #[cfg(test)]
 mod golden;
 mod mountain_car;

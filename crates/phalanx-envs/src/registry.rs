@@ -5,6 +5,7 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
+use crate::draw::{self, Draw};
 use crate::{
     Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe, TwoArmedBandit,
 };
@@ -14,6 +15,8 @@ use crate::{
 pub struct Entry {
     /// Other names it answers to.
     pub aliases: &'static [&'static str],
+    /// Its picture.
+    pub draw: Draw,
     spec: fn() -> EnvSpec,
     batch: fn(&BatchConfig) -> Result<Box<dyn Batch>>,
     probe: fn(&BatchConfig, Precision) -> Result<Box<dyn Probe>>,
@@ -25,11 +28,12 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// An entry for a lane environment that has a default.
+/// An entry for a lane environment that has a default; without a picture, `draw::chart_of_observations`.
 macro_rules! lane {
-    ($env:ty, $aliases:expr) => {
+    ($env:ty, $aliases:expr, $draw:expr) => {
         Entry {
             aliases: $aliases,
+            draw: $draw,
             spec: || phalanx_core::env::LaneEnv::spec(&<$env>::default()),
             batch: |config| batch::build(<$env>::default(), config),
             probe: |config, precision| probe::probe(<$env>::default(), config, precision),
@@ -39,14 +43,14 @@ macro_rules! lane {
 
 /// Every environment, in the order `phalanx envs` lists them.
 pub static ENTRIES: &[Entry] = &[
-    lane!(CartPole, &["cartpole-control", "cartpole"]),
-    lane!(Pendulum, &["pendulum"]),
-    lane!(PendulumControl, &[]),
-    lane!(MountainCar, &["mountain-car"]),
-    lane!(MountainCarContinuous, &["mountain-car-continuous"]),
-    lane!(Acrobot, &["acrobot"]),
-    lane!(TicTacToe, &["tic-tac-toe"]),
-    lane!(TwoArmedBandit, &["two-armed-bandit"]),
+    lane!(CartPole, &["cartpole-control", "cartpole"], draw::cartpole::draw),
+    lane!(Pendulum, &["pendulum"], draw::pendulum::draw),
+    lane!(PendulumControl, &[], draw::pendulum::draw_control),
+    lane!(MountainCar, &["mountain-car"], draw::mountain_car::draw),
+    lane!(MountainCarContinuous, &["mountain-car-continuous"], draw::mountain_car::draw_continuous),
+    lane!(Acrobot, &["acrobot"], draw::acrobot::draw),
+    lane!(TicTacToe, &["tic-tac-toe"], draw::tic_tac_toe::draw),
+    lane!(TwoArmedBandit, &["two-armed-bandit"], draw::chart_of_observations),
 ];
 
 impl Entry {

@@ -3,6 +3,8 @@
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod envs;
+pub(crate) mod play;
+pub(crate) mod render;
 pub(crate) mod rollout;
 pub(crate) mod trace;
 

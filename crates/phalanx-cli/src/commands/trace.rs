@@ -3,114 +3,45 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
-use phalanx_core::policy::Policy;
-use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
+use phalanx_core::probe::Precision;
 use phalanx_core::safety::action_names;
 use phalanx_core::space::{ActionSpace, EnvSpec};
-use phalanx_envs::registry;
+use phalanx_render::ansi;
 use serde::Serialize;
 
 use crate::args::{Format, TraceArgs};
+use crate::commands::play::{Film, Row, Run};
 use crate::failure::Failure;
-use crate::files;
-
-/// Where the actions come from.
-enum Source {
-    /// So many from the policy.
-    Policy(u64),
-    /// These.
-    Given(Vec<Vec<f64>>),
-}
-
-/// One line of a trace; a reset has no action and no reward.
-struct Row {
-    episode: u64,
-    t: u64,
-    action: Option<Vec<f64>>,
-    state: Vec<f64>,
-    obs: Vec<f32>,
-    reward: Option<f64>,
-    terminated: bool,
-    truncated: bool,
-    violated: u32,
-}
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
-    let precision = Precision::from(args.precision);
-    let mut probe = registry::find(&args.env.env)?.probe(&args.env.config(), precision)?;
-    let source = parse_actions(&args.actions, probe.spec())?;
-    let policy = if args.actions.starts_with("random:") {
-        Policy::parse("random", &[], probe.spec())?
-    } else {
-        args.policy.parse(probe.spec())?
-    };
-    if let Some(text) = &args.state {
-        probe.set_state(&parse_state(text, probe.spec())?)?;
+    let mut run = Run::new(&args.play, args.precision.into())?;
+    if args.render.is_some() {
+        return watch(&mut run, args);
     }
     let out = BufWriter::new(io::stdout().lock());
-    let mut printer = Printer { out, spec: probe.spec().clone(), precision };
-    printer.begin(args.format, probe.as_ref()).map_err(Failure::stdout)?;
-    trace(probe.as_mut(), (&source, &policy), args.autoreset, |row| {
-        printer.row(args.format, row).map_err(Failure::stdout)
-    })?;
+    let mut printer = Printer { out, spec: run.spec().clone(), precision: args.precision.into() };
+    printer.begin(args.format, run.params()).map_err(Failure::stdout)?;
+    run.play(args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
-fn trace(
-    probe: &mut dyn Probe,
-    (source, policy): (&Source, &Policy),
-    autoreset: bool,
-    mut emit: impl FnMut(&Row) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let start = |probe: &dyn Probe, episode| Row {
-        episode,
-        t: 0,
-        action: None,
-        state: probe.state(),
-        obs: probe.observation(),
-        reward: None,
-        terminated: false,
-        truncated: false,
-        violated: 0,
-    };
-    let mut memory = PolicyMemory::default();
-    let (mut episode, mut t) = (0, 0);
-    emit(&start(probe, episode))?;
-    let total = match source {
-        Source::Policy(steps) => *steps,
-        Source::Given(actions) => actions.len() as u64,
-    };
-    for tick in 0..total {
-        let action = match source {
-            Source::Policy(_) => probe.decide(policy, tick, &mut memory)?,
-            Source::Given(actions) => actions[tick as usize].clone(),
+/// Draws every step as coloured text.
+fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut film = Film::new(run);
+    run.play(args.autoreset, |row| {
+        let image = film.image(row, 1.0)?;
+        let reward = row.reward.map(|reward| format!("  reward {reward}")).unwrap_or_default();
+        let end = match (row.terminated, row.truncated) {
+            (true, _) => "  terminated",
+            (_, true) => "  truncated",
+            _ => "",
         };
-        let step = probe.step(&action)?;
-        t += 1;
-        let row = Row {
-            episode,
-            t,
-            action: Some(action),
-            state: probe.state(),
-            obs: probe.observation(),
-            reward: Some(step.reward),
-            terminated: step.terminated,
-            truncated: step.truncated,
-            violated: step.violated,
-        };
-        emit(&row)?;
-        if step.terminated || step.truncated {
-            if !autoreset {
-                break;
-            }
-            (episode, t) = (episode + 1, 0);
-            probe.next_episode();
-            emit(&start(probe, episode))?;
-        }
-    }
-    Ok(())
+        writeln!(out, "episode {} step {}{reward}{end}", row.episode, row.t).map_err(Failure::stdout)?;
+        writeln!(out, "{}", ansi::image(&image, args.columns)).map_err(Failure::stdout)
+    })?;
+    out.flush().map_err(Failure::stdout)
 }
 
 /// A number that prints as the shortest text that reads back as the same number of its precision.
@@ -177,11 +108,11 @@ struct Printer<W: Write> {
 }
 
 impl<W: Write> Printer<W> {
-    fn begin(&mut self, format: Format, probe: &dyn Probe) -> io::Result<()> {
+    fn begin(&mut self, format: Format, params: Vec<(&'static str, f64)>) -> io::Result<()> {
         if format == Format::Json {
             let head = Head {
                 env: self.spec.name,
-                params: probe.params().into_iter().map(|(name, value)| (name, self.number(value))).collect(),
+                params: params.into_iter().map(|(name, value)| (name, self.number(value))).collect(),
                 options: self.spec.options.iter().map(|o| (o.name, o.value.as_ref())).collect(),
                 max_steps: self.spec.max_steps,
                 state_names: self.spec.state_names,
@@ -265,62 +196,4 @@ impl<W: Write> Printer<W> {
     fn action_number(&self, value: f64) -> Number {
         if self.spec.action.is_discrete() { Number::Index(value as i64) } else { self.number(value) }
     }
-}
-
-fn parse_state(text: &str, spec: &EnvSpec) -> Result<Vec<f64>, Failure> {
-    text.split(',')
-        .map(|part| {
-            let part = part.trim();
-            part.parse().map_err(|_| {
-                let names = spec.state_names.join(",");
-                Failure::input(format!("--state has '{part}', but must be numbers for {names} of {}", spec.name))
-            })
-        })
-        .collect()
-}
-
-fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
-    let Some(count) = text.strip_prefix("policy:").or_else(|| text.strip_prefix("random:")) else {
-        let path = Path::new(text);
-        let bytes = files::read(path)?;
-        let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
-        // Some editors begin a file with an invisible byte order mark.
-        return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec).map(Source::Given);
-    };
-    let count = crate::args::count(count).map(|count| Source::Policy(count as u64));
-    count.map_err(|_| {
-        Failure::input(format!("--actions is '{text}', but must be a file or policy:T with T of at least 1"))
-    })
-}
-
-/// Rows of comma-separated numbers; blank lines and lines that start with `#` are passed over.
-fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Vec<f64>>, Failure> {
-    let components = spec.action.components();
-    let mut rows = Vec::new();
-    for (number, line) in (1..).zip(content.lines()) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let wrong = |why: String| Failure::input(format!("{path}, line {number}: {why}"));
-        let cells: Vec<_> = line.split(',').map(str::trim).collect();
-        if cells.len() != components {
-            return Err(wrong(format!("{} columns, but an action of {} has {components}", cells.len(), spec.name)));
-        }
-        let row = (1..)
-            .zip(cells)
-            .map(|(column, cell)| {
-                let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                value.ok_or_else(|| {
-                    wrong(format!("column {column} is '{}', but must be a finite number", cell.escape_debug()))
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;
-        rows.push(row);
-    }
-    if rows.is_empty() {
-        return Err(Failure::input(format!("{path} holds no actions, but must have a row for each step")));
-    }
-    Ok(rows)
 }

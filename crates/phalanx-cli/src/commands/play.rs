@@ -1,0 +1,234 @@
+//! One environment played step by step: what `trace` prints and `render` draws.
+
+use std::path::Path;
+
+use phalanx_core::policy::Policy;
+use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
+use phalanx_core::space::EnvSpec;
+use phalanx_envs::draw::{Draw, Moment, Scene, View};
+use phalanx_envs::registry;
+use phalanx_render::{Image, raster};
+
+use crate::args::PlayArgs;
+use crate::failure::Failure;
+use crate::files;
+
+/// Where the actions come from.
+enum Source {
+    /// So many from the policy.
+    Policy(u64),
+    /// These.
+    Given(Vec<Vec<f64>>),
+}
+
+/// One step; a reset has no action and no reward.
+pub(crate) struct Row {
+    pub(crate) episode: u64,
+    pub(crate) t: u64,
+    pub(crate) action: Option<Vec<f64>>,
+    pub(crate) state: Vec<f64>,
+    pub(crate) obs: Vec<f32>,
+    pub(crate) reward: Option<f64>,
+    pub(crate) terminated: bool,
+    pub(crate) truncated: bool,
+    pub(crate) violated: u32,
+}
+
+/// An environment and what acts on it.
+pub(crate) struct Run {
+    probe: Box<dyn Probe>,
+    source: Source,
+    policy: Policy,
+    draw: Draw,
+}
+
+impl Run {
+    pub(crate) fn new(args: &PlayArgs, precision: Precision) -> Result<Self, Failure> {
+        let entry = registry::find(&args.env.env)?;
+        let mut probe = entry.probe(&args.env.config(), precision)?;
+        let source = parse_actions(&args.actions, probe.spec())?;
+        let policy = if args.actions.starts_with("random:") {
+            Policy::parse("random", &[], probe.spec())?
+        } else {
+            args.policy.parse(probe.spec())?
+        };
+        if let Some(text) = &args.state {
+            probe.set_state(&parse_state(text, probe.spec())?)?;
+        }
+        Ok(Self { probe, source, policy, draw: entry.draw })
+    }
+
+    pub(crate) fn spec(&self) -> &EnvSpec {
+        self.probe.spec()
+    }
+
+    pub(crate) fn params(&self) -> Vec<(&'static str, f64)> {
+        self.probe.params()
+    }
+
+    /// Steps until the actions are used up or the episode ends; with `autoreset` through all episodes.
+    pub(crate) fn play(
+        &mut self,
+        autoreset: bool,
+        mut emit: impl FnMut(&Row) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Self { probe, source, policy, .. } = self;
+        let probe = probe.as_mut();
+        let start = |probe: &dyn Probe, episode| Row {
+            episode,
+            t: 0,
+            action: None,
+            state: probe.state(),
+            obs: probe.observation(),
+            reward: None,
+            terminated: false,
+            truncated: false,
+            violated: 0,
+        };
+        let mut memory = PolicyMemory::default();
+        let (mut episode, mut t) = (0, 0);
+        emit(&start(probe, episode))?;
+        let total = match source {
+            Source::Policy(steps) => *steps,
+            Source::Given(actions) => actions.len() as u64,
+        };
+        for tick in 0..total {
+            let action = match source {
+                Source::Policy(_) => probe.decide(policy, tick, &mut memory)?,
+                Source::Given(actions) => actions[tick as usize].clone(),
+            };
+            let step = probe.step(&action)?;
+            t += 1;
+            let row = Row {
+                episode,
+                t,
+                action: Some(action),
+                state: probe.state(),
+                obs: probe.observation(),
+                reward: Some(step.reward),
+                terminated: step.terminated,
+                truncated: step.truncated,
+                violated: step.violated,
+            };
+            emit(&row)?;
+            if step.terminated || step.truncated {
+                if !autoreset {
+                    break;
+                }
+                (episode, t) = (episode + 1, 0);
+                probe.next_episode();
+                emit(&start(probe, episode))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An episode as pictures.
+pub(crate) struct Film {
+    draw: Draw,
+    env: &'static str,
+    state_names: &'static [&'static str],
+    obs_names: &'static [&'static str],
+    params: Vec<(&'static str, f64)>,
+    history: Vec<Moment>,
+}
+
+impl Film {
+    pub(crate) fn new(run: &Run) -> Self {
+        let spec = run.spec();
+        Self {
+            draw: run.draw,
+            env: spec.name,
+            state_names: spec.state_names,
+            obs_names: spec.observation.names,
+            params: run.params(),
+            history: Vec::new(),
+        }
+    }
+
+    /// The picture of the next step; a reset begins a new episode.
+    pub(crate) fn scene(&mut self, row: &Row) -> Scene {
+        if row.t == 0 {
+            self.history.clear();
+        }
+        self.history.push(Moment {
+            step: row.t as u32,
+            state: row.state.clone(),
+            observation: row.obs.clone(),
+            action: row.action.clone().unwrap_or_default(),
+            reward: row.reward.unwrap_or(0.0),
+            terminated: row.terminated,
+            truncated: row.truncated,
+        });
+        (self.draw)(&View {
+            env: self.env,
+            state_names: self.state_names,
+            obs_names: self.obs_names,
+            params: &self.params,
+            history: &self.history,
+        })
+    }
+
+    pub(crate) fn image(&mut self, row: &Row, scale: f64) -> Result<Image, Failure> {
+        raster::image(&self.scene(row), scale).map_err(Failure::picture)
+    }
+}
+
+fn parse_state(text: &str, spec: &EnvSpec) -> Result<Vec<f64>, Failure> {
+    text.split(',')
+        .map(|part| {
+            let part = part.trim();
+            part.parse().map_err(|_| {
+                let names = spec.state_names.join(",");
+                Failure::input(format!("--state has '{part}', but must be numbers for {names} of {}", spec.name))
+            })
+        })
+        .collect()
+}
+
+fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
+    let Some(count) = text.strip_prefix("policy:").or_else(|| text.strip_prefix("random:")) else {
+        let path = Path::new(text);
+        let bytes = files::read(path)?;
+        let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
+        // Some editors begin a file with an invisible byte order mark.
+        return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec).map(Source::Given);
+    };
+    let count = crate::args::count(count).map(|count| Source::Policy(count as u64));
+    count.map_err(|_| {
+        Failure::input(format!("--actions is '{text}', but must be a file or policy:T with T of at least 1"))
+    })
+}
+
+/// Rows of comma-separated numbers; blank lines and lines that start with `#` are passed over.
+fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Vec<f64>>, Failure> {
+    let components = spec.action.components();
+    let mut rows = Vec::new();
+    for (number, line) in (1..).zip(content.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |why: String| Failure::input(format!("{path}, line {number}: {why}"));
+        let cells: Vec<_> = line.split(',').map(str::trim).collect();
+        if cells.len() != components {
+            return Err(wrong(format!("{} columns, but an action of {} has {components}", cells.len(), spec.name)));
+        }
+        let row = (1..)
+            .zip(cells)
+            .map(|(column, cell)| {
+                let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
+                value.ok_or_else(|| {
+                    wrong(format!("column {column} is '{}', but must be a finite number", cell.escape_debug()))
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return Err(Failure::input(format!("{path} holds no actions, but must have a row for each step")));
+    }
+    Ok(rows)
+}

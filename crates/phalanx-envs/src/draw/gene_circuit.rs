@@ -1,0 +1,110 @@
+//! The light-driven gene circuit: fluorescence and its target against minutes, and the light below.
+//!
+//! Drawn from observations and actions only, so that recorded episodes look like live ones. Observations are
+//! divided by `F_obs_normalizer`, 80 unless the environment has a parameter of that name.
+
+use phalanx_render::chart::{Chart, Mark, Panel, Series};
+use phalanx_render::{Anchor, Colour, Paint, Point, Scene, Stroke, Text};
+
+use super::View;
+use super::observations::horizon;
+use super::stage::{self, BLUE, GREY, INK, ORANGE, PLUM};
+
+const MINUTES_PER_STEP: f64 = 5.0;
+/// The range of molecule counts that is always shown.
+const F_RANGE: (f64, f64) = (0.0, 96.0);
+
+/// The episode so far.
+pub fn draw(view: &View<'_>) -> Scene {
+    let unit = view.param("F_obs_normalizer", 80.0);
+    let series = |name: &str| -> Vec<Point> {
+        view.history.iter().zip(view.observations(name)).map(|(m, value)| (minutes(m.step), value * unit)).collect()
+    };
+    let (count, target) = (series("F_normalized"), series("F_target"));
+    // An action holds during the step that it led through.
+    let mut light: Vec<Point> =
+        (view.history.windows(2)).filter_map(|pair| Some((minutes(pair[0].step), *pair[1].action.first()?))).collect();
+    if let (Some(now), Some(last)) = (view.now(), light.last()) {
+        light.push((minutes(now.step), last.1));
+    }
+    let note = match (count.last(), target.last()) {
+        (Some((time, count)), Some((_, target))) => {
+            format!("t = {time:.0} min   F = {count:.0}   error {:+.1}", count - target)
+        }
+        _ => String::new(),
+    };
+    Chart {
+        width: 640.0,
+        height: 420.0,
+        title: view.env.to_owned(),
+        note,
+        x_label: "time (min)".to_owned(),
+        x_range: (0.0, horizon(view, MINUTES_PER_STEP, 200.0)),
+        panels: vec![
+            Panel::new(
+                "F (molecules)",
+                vec![Series::line("F", BLUE, count).dot(), Series::line("target", PLUM, target).mark(Mark::Dashed)],
+            )
+            .range(F_RANGE.0, F_RANGE.1)
+            .share(4.0),
+            Panel::new("light", vec![Series::line("", ORANGE, light).mark(Mark::Step)])
+                .range(0.0, 1.0)
+                .ticks(&[(0.0, "off"), (1.0, "on")]),
+        ],
+    }
+    .scene()
+}
+
+fn minutes(step: u32) -> f64 {
+    f64::from(step) * MINUTES_PER_STEP
+}
+
+/// Many circuits at one instant: a nearly square map of molecule counts, with a dot where the light is on.
+pub fn population(title: &str, counts: &[f64], lights: &[bool]) -> Scene {
+    const SIDE: f64 = 400.0;
+    const LEFT: f64 = 20.0;
+    const TOP: f64 = 48.0;
+    let columns = (counts.len() as f64).sqrt().ceil().max(1.0);
+    let rows = (counts.len() as f64 / columns).ceil().max(1.0);
+    let cell = SIDE / columns;
+    let mut scene = Scene::new(SIDE + 2.0 * LEFT, TOP + rows * cell + 64.0, Colour::WHITE);
+    let on = lights.iter().filter(|on| **on).count();
+    let title = phalanx_render::font::fit(title, 15.0, SIDE);
+    scene.text(Text::new((LEFT, 30.0), 15.0, title, INK).bold());
+    for (i, count) in counts.iter().enumerate() {
+        let (row, column) = ((i as f64 / columns).floor(), i as f64 % columns);
+        let (x, y) = (LEFT + column * cell, TOP + row * cell);
+        scene.rect((x, y), cell, cell, Paint::fill(heat(*count)));
+        if lights.get(i).is_some_and(|on| *on) {
+            let dot = Paint::fill(ORANGE).outlined(Stroke::new(Colour::WHITE, cell * 0.03));
+            scene.circle((x + cell / 2.0, y + cell / 2.0), cell * 0.16, dot);
+        }
+    }
+    let (baseline, scale) = (TOP + rows * cell + 40.0, 96_u32);
+    for i in 0..scale {
+        let at = (LEFT + 24.0 + f64::from(i), baseline - 12.0);
+        scene.rect(at, 1.0, 14.0, Paint::fill(heat(f64::from(i) / f64::from(scale) * F_RANGE.1)));
+    }
+    scene.text(Text::new((LEFT + 16.0, baseline), 12.0, "0", GREY).anchor(Anchor::End));
+    scene.text(Text::new((LEFT + 128.0, baseline), 12.0, "96 molecules", GREY));
+    let legend = format!("light on {on}, off {}", lights.len() - on);
+    scene.text(Text::new((LEFT + SIDE, baseline), 12.0, legend, ORANGE).anchor(Anchor::End));
+    scene
+}
+
+/// From dark blue over green to yellow.
+fn heat(count: f64) -> Colour {
+    const STOPS: [Colour; 5] = [
+        Colour::rgb(0x2B1B4D),
+        Colour::rgb(0x31558D),
+        Colour::rgb(0x228A8D),
+        Colour::rgb(0x6CCB5F),
+        Colour::rgb(0xFDE725),
+    ];
+    if !count.is_finite() {
+        return stage::GROUND;
+    }
+    let place = ((count - F_RANGE.0) / (F_RANGE.1 - F_RANGE.0)).clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+    let below = (place as usize).min(STOPS.len() - 2);
+    STOPS[below].towards(STOPS[below + 1], place - below as f64)
+}
