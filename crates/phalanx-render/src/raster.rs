@@ -93,13 +93,7 @@ impl Canvas {
     /// The area inside of closed outlines; holes run the other way round.
     fn fill(&mut self, outlines: &[&[Point]], paint: &Paint) {
         let Some(colour) = paint.fill else { return };
-        let corners = outlines.iter().flat_map(|outline| outline.iter());
-        let Some((low, high)) = corners.fold(None, |bounds: Option<(Point, Point)>, p| {
-            let (low, high) = bounds.unwrap_or((*p, *p));
-            Some(((low.0.min(p.0), low.1.min(p.1)), (high.0.max(p.0), high.1.max(p.1))))
-        }) else {
-            return;
-        };
+        let Some((low, high)) = bounds(outlines.iter().flat_map(|outline| outline.iter().copied())) else { return };
         let mut coverage = Coverage::around(&self.image, low, high, 1.0);
         for outline in outlines {
             for (i, from) in outline.iter().enumerate() {
@@ -114,12 +108,7 @@ impl Canvas {
         let (half, strength) = half_width(stroke.width * self.scale);
         let dashes = stroke.dash.and_then(|(dash, gap)| dashes(points, dash * self.scale, gap * self.scale));
         let segments = dashes.unwrap_or_else(|| points.windows(2).map(|pair| (pair[0], pair[1])).collect());
-        let Some((low, high)) = segments.iter().flat_map(|(a, b)| [*a, *b]).fold(None, |bounds, p| {
-            let (low, high): (Point, Point) = bounds.unwrap_or((p, p));
-            Some(((low.0.min(p.0), low.1.min(p.1)), (high.0.max(p.0), high.1.max(p.1))))
-        }) else {
-            return;
-        };
+        let Some((low, high)) = bounds(segments.iter().flat_map(|(a, b)| [*a, *b])) else { return };
         let mut coverage = Coverage::around(&self.image, low, high, half + 1.0);
         for (a, b) in segments {
             coverage.raise(a, b, half + 1.0, |x, y| {
@@ -167,6 +156,16 @@ impl Canvas {
             }
         }
     }
+}
+
+/// The corners of the box around points, if there are any.
+fn bounds(mut points: impl Iterator<Item = Point>) -> Option<(Point, Point)> {
+    let first = points.next()?;
+    Some(
+        points.fold((first, first), |(low, high), p| {
+            ((low.0.min(p.0), low.1.min(p.1)), (high.0.max(p.0), high.1.max(p.1)))
+        }),
+    )
 }
 
 /// Half the width of a line, and its strength: lines below one pixel are drawn one wide, but fainter.

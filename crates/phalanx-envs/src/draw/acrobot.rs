@@ -44,3 +44,18 @@ pub fn draw(view: &View<'_>) -> Scene {
     }
     scene
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::testing::{circle, picture};
+
+    #[test]
+    fn links_hang_at_zero_and_the_second_angle_is_relative() {
+        let tip = |first, second| circle(&picture(draw, &[("theta1", first), ("theta2", second)]), 5.0);
+        assert_eq!(tip(0.0, 0.0), (PIVOT.0, PIVOT.1 + REACH));
+        let quarter = std::f64::consts::FRAC_PI_2;
+        let (x, y) = tip(quarter, quarter);
+        assert!((x - PIVOT.0 - REACH / 2.0).abs() < 1e-9 && (y - PIVOT.1 + REACH / 2.0).abs() < 1e-9, "{x}, {y}");
+    }
+}

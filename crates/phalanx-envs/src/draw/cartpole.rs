@@ -59,3 +59,20 @@ pub fn draw(view: &View<'_>) -> Scene {
     }
     scene
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::testing::{circle, end_of_line, picture};
+
+    #[test]
+    fn the_cart_is_where_it_is_and_a_positive_angle_leans_right() {
+        let scene = picture(draw, &[("theta", 0.1), ("x", -1.2)]);
+        let (axle, tip) = (circle(&scene, 4.5), end_of_line(&scene, 9.0));
+        assert_eq!(axle.0, WIDTH / 2.0 - 120.0);
+        let pole = (tip.0 - axle.0).hypot(tip.1 - axle.1);
+        assert!(((tip.0 - axle.0) / pole - 0.1_f64.sin()).abs() < 1e-9 && tip.1 < axle.1);
+        // A metre, as the track has it: 240 units for 2.4 m.
+        assert!((pole - 100.0).abs() < 1e-9, "{pole}");
+    }
+}

@@ -108,3 +108,49 @@ fn heat(count: f64) -> Colour {
     let below = (place as usize).min(STOPS.len() - 2);
     STOPS[below].towards(STOPS[below + 1], place - below as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use phalanx_render::{Shape, raster, svg};
+
+    use super::*;
+    use crate::draw::Moment;
+
+    /// From observations and actions alone, the last moment included.
+    #[test]
+    fn a_record_without_states_shows_the_final_count_and_the_light() {
+        let counts = [0.0, 10.0, 48.0];
+        let history: Vec<Moment> = (0..3)
+            .zip(counts)
+            .map(|(step, count)| Moment {
+                step,
+                observation: vec![count / 80.0, 25.0 / 80.0, 25.0 / 80.0],
+                action: if step == 0 { vec![] } else { vec![f64::from(step - 1)] },
+                ..Moment::default()
+            })
+            .collect();
+        let names = ["F_normalized", "F_target", "F_target_1"];
+        let view = View { env: "gene-circuit", state_names: &[], obs_names: &names, params: &[], history: &history };
+        let scene = draw(&view);
+        assert!(svg::document(&scene).contains("t = 10 min   F = 48   error +23.0"));
+        let dots: Vec<_> = scene.shapes.iter().filter(|shape| matches!(shape, Shape::Circle { .. })).collect();
+        assert_eq!(dots.len(), 1, "one current point");
+        // Off for the first five minutes, on for the second: half of the strip is tinted.
+        let areas = scene.shapes.iter().find_map(|shape| match shape {
+            Shape::Polygon { points, .. } => Some(points),
+            _ => None,
+        });
+        let area = areas.expect("the light's area");
+        let (off, on) = (area.iter().map(|p| p.1).fold(0.0, f64::max), area.iter().map(|p| p.1).fold(1e9, f64::min));
+        assert!(off > on && area[0].1 == off && area[2].1 == on, "{area:?}");
+    }
+
+    #[test]
+    fn a_population_counts_its_lights() {
+        let counts: Vec<f64> = (0..10).map(|i| f64::from(i) * 10.0).collect();
+        let scene = population("ten circuits", &counts, &[true, false, true]);
+        assert!(svg::document(&scene).contains("light on 2, off 1"));
+        assert!(raster::image(&scene, 1.0).is_ok());
+        assert!(raster::image(&population("", &[], &[]), 1.0).is_ok());
+    }
+}

@@ -105,3 +105,36 @@ impl<'a> View<'a> {
 fn position(names: &[&str], name: &str) -> usize {
     names.iter().position(|known| *known == name).unwrap_or(usize::MAX)
 }
+
+/// What the tests of pictures share.
+#[cfg(test)]
+mod testing {
+    use phalanx_render::{Point, Scene, Shape};
+
+    use super::{Draw, Moment, View};
+
+    /// The picture of one state.
+    pub(super) fn picture(draw: Draw, state: &[(&'static str, f64)]) -> Scene {
+        let (names, values): (Vec<_>, Vec<_>) = state.iter().copied().unzip();
+        let history = [Moment { state: values, ..Moment::default() }];
+        draw(&View { env: "", state_names: &names, obs_names: &[], params: &[], history: &history })
+    }
+
+    /// The last end of the last solid line of a width.
+    pub(super) fn end_of_line(scene: &Scene, width: f64) -> Point {
+        let ends = scene.shapes.iter().filter_map(|shape| match shape {
+            Shape::Line { points, stroke } if stroke.width == width => points.last(),
+            _ => None,
+        });
+        *ends.into_iter().next_back().expect("such a line")
+    }
+
+    /// The centre of the last circle of a radius.
+    pub(super) fn circle(scene: &Scene, radius: f64) -> Point {
+        let centres = scene.shapes.iter().filter_map(|shape| match shape {
+            Shape::Circle { centre, radius: r, .. } if *r == radius => Some(*centre),
+            _ => None,
+        });
+        centres.into_iter().next_back().expect("such a circle")
+    }
+}

@@ -85,3 +85,18 @@ fn draw_with(view: &View<'_>, push: f64) -> Scene {
     }
     scene
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::testing::{circle, picture};
+
+    #[test]
+    fn the_car_stands_on_the_slope() {
+        // The hub of the right wheel; at the bottom of the valley the car is level.
+        let hub = |position| circle(&picture(draw, &[("velocity", 0.0), ("position", position)]), 3.0);
+        let bottom = -std::f64::consts::FRAC_PI_6;
+        assert!((hub(bottom).0 - (26.0 + (bottom + 1.2) * 548.0 / 1.8) - 15.0).abs() < 1e-9);
+        assert!(hub(0.0).1 < hub(bottom).1 - 60.0 && hub(-1.0).1 < hub(bottom).1 - 60.0);
+    }
+}

@@ -18,7 +18,7 @@ pub fn chart_of_observations(view: &View<'_>) -> Scene {
         let steps = view.history.iter().map(|moment| f64::from(moment.step));
         Panel::new(*name, vec![Series::line("", colour, steps.zip(view.observations(name)).collect()).dot()])
     });
-    let mut note = format!("{}  {}", stage::status(view), stage::end(view));
+    let mut note = stage::status_and_end(view);
     if names.len() < view.obs_names.len() {
         note += &format!("  ({} of {} observations)", names.len(), view.obs_names.len());
     }
@@ -26,7 +26,7 @@ pub fn chart_of_observations(view: &View<'_>) -> Scene {
         width: 640.0,
         height: 110.0 + 92.0 * names.len().max(2) as f64,
         title: view.env.to_owned(),
-        note: note.trim_end().to_owned(),
+        note,
         x_label: "step".to_owned(),
         x_range: (0.0, horizon(view, 1.0, 20.0)),
         panels: panels.collect(),

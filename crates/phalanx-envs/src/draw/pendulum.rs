@@ -51,25 +51,12 @@ fn draw_from(view: &View<'_>, zero: f64) -> Scene {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_render::Shape;
-
     use super::*;
-    use crate::draw::Moment;
-
-    /// Where the bob is drawn for an angle.
-    fn bob(draw: fn(&View<'_>) -> Scene, theta: f64) -> Point {
-        let history = [Moment { state: vec![0.0, theta], ..Moment::default() }];
-        let view =
-            View { env: "", state_names: &["theta_dot", "theta"], obs_names: &[], params: &[], history: &history };
-        let mut circles = draw(&view).shapes.into_iter().filter_map(|shape| match shape {
-            Shape::Circle { centre, radius: 17.0, .. } => Some(centre),
-            _ => None,
-        });
-        circles.next_back().expect("a bob")
-    }
+    use crate::draw::testing::{circle, picture};
 
     #[test]
     fn the_two_zeros_are_opposite_and_angles_run_counter_clockwise() {
+        let bob = |draw, theta| circle(&picture(draw, &[("theta_dot", 9.0), ("theta", theta)]), 17.0);
         assert!(bob(draw, 0.0).1 < PIVOT.1 && bob(draw_control, 0.0).1 > PIVOT.1);
         assert!(bob(draw, 0.5).0 < PIVOT.0 && bob(draw_control, 0.5).0 > PIVOT.0);
     }

@@ -26,7 +26,7 @@ pub fn draw(view: &View<'_>) -> Scene {
         width: 640.0,
         height: 560.0,
         title: view.env.to_owned(),
-        note: format!("{}  {}", stage::status(view), stage::end(view)).trim_end().to_owned(),
+        note: stage::status_and_end(view),
         x_label: "time (min)".to_owned(),
         x_range: (0.0, end),
         panels: vec![

@@ -52,8 +52,13 @@ pub(super) fn status(view: &View<'_>) -> String {
     view.now().map_or_else(String::new, |now| format!("step {}  return {}", now.step, reading(view.episode_return())))
 }
 
+/// The same with the way the episode ended, for the single line above a chart.
+pub(super) fn status_and_end(view: &View<'_>) -> String {
+    format!("{}  {}", status(view), end(view)).trim_end().to_owned()
+}
+
 /// How the episode ended, if it did.
-pub(super) fn end(view: &View<'_>) -> &'static str {
+fn end(view: &View<'_>) -> &'static str {
     match view.now() {
         Some(now) if now.terminated => "terminated",
         Some(now) if now.truncated => "truncated",
