@@ -163,6 +163,26 @@ impl Constraint {
     }
 }
 
+impl std::fmt::Display for Constraint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = |bound: &Bound| if bound.strict { "<" } else { "<=" };
+        write!(f, "{}: ", self.name)?;
+        if let Some(low) = &self.low {
+            write!(f, "{} {} ", low.value, sign(low))?;
+        }
+        f.write_str(&self.signal)?;
+        if let Some(high) = &self.high {
+            write!(f, " {} {}", sign(high), high.value)?;
+        }
+        let kind = match self.severity {
+            Severity::Hard => "hard, the reward becomes",
+            Severity::Soft => "soft, adds to the reward",
+        };
+        let end = if self.terminates { " and ends the episode" } else { "" };
+        write!(f, " ({kind} {}{end})", self.penalty)
+    }
+}
+
 /// The name and the bounds of `a <= name <= b` and its relatives.
 fn parse_bounds(text: &str) -> Option<(String, Option<Bound>, Option<Bound>)> {
     // Operands and the operators between them.

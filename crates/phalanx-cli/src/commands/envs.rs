@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx_core::space::EnvSpec;
+use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_envs::registry::{self, Entry};
 use serde::Serialize;
 
@@ -49,14 +49,16 @@ fn list(all: &[Listed]) -> String {
 fn summary(Listed { spec, aliases }: &Listed) -> String {
     let also = if aliases.is_empty() { String::new() } else { format!("  (also {})", aliases.join(", ")) };
     let solved = spec.reward_threshold.map(|t| format!(", solved from a return of {t}")).unwrap_or_default();
+    let names = spec.observation.names;
+    let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+    let masked = match spec.action_mask {
+        ActionMask::None => "",
+        ActionMask::Advisory => ", with masks",
+        ActionMask::Binding => ", with masks; an illegal one is an error",
+    };
     format!(
-        "{}{also}\n  {}\n  observation  {}: {}\n  action       {}\n  limit        {} steps{solved}\n",
-        spec.name,
-        spec.description,
-        spec.observation,
-        spec.observation.names.join(", "),
-        spec.action,
-        spec.max_steps,
+        "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  limit        {} steps{solved}\n",
+        spec.name, spec.description, spec.observation, spec.action, spec.max_steps,
     )
 }
 
@@ -80,7 +82,23 @@ fn details(listed: &Listed) -> String {
     let _ = writeln!(text, "  {:<24} {:>10}  steps after which an episode is truncated", "max_steps", spec.max_steps);
     if !spec.options.is_empty() {
         text += "\nOptions (--param NAME=VALUE):\n";
+        text += &options(spec);
     }
+    if !spec.constraints.is_empty() {
+        text += "\nConstraints (--safety enforce, penalize, monitor or off; --constraint adds others):\n";
+    }
+    for c in &spec.constraints {
+        let _ = writeln!(text, "  {c}");
+    }
+    if !spec.counters.is_empty() {
+        let _ = writeln!(text, "\nCounted in roll-outs: {}", spec.counters.join(", "));
+    }
+    text
+}
+
+/// The options of an environment, a line each.
+fn options(spec: &EnvSpec) -> String {
+    let mut text = String::new();
     for o in &spec.options {
         let choices = if o.choices.is_empty() { "text".to_owned() } else { o.choices.join(" or ") };
         let _ = writeln!(text, "  {:<24} {:>10}  {}: {}", o.name, o.value, choices, o.description);
