@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::config::streams_of;
 use super::element::typed;
-use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Streams, Stretch};
+use super::kernel::{
+    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch,
+};
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
 use super::{Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len};
 use crate::error::{Error, Result};
@@ -294,11 +296,13 @@ impl<K: Kernel> Batch for Engine<K> {
                            book: &mut [Line],
                            out: &mut Out<'_, K::Elem>,
                            stats: &mut EpisodeStats| {
-            let cells = rows.chunks_exact_mut(kernel.rows_per_block()).zip(book.chunks_exact_mut(BOOK_LINES));
-            for (i, (rows, book)) in cells.enumerate() {
-                let at = At { block: first + i, num_envs: n, max_steps, streams };
-                let actions = actions.slice(at.first_env() * components, at.envs() * components);
-                let out = out.block(i, at.envs(), dim);
+            let row_width = kernel.rows_per_block();
+            let tiles = rows.chunks_mut(row_width * STEP_TILE).zip(book.chunks_mut(BOOK_LINES * STEP_TILE));
+            for (i, (rows, book)) in tiles.enumerate() {
+                let at = At { block: first + i * STEP_TILE, num_envs: n, max_steps, streams };
+                let envs = (n - at.first_env()).min(book.len() / BOOK_LINES * BLOCK);
+                let actions = actions.slice(at.first_env() * components, envs * components);
+                let out = out.block(i * STEP_TILE, envs, dim);
                 stats.add_counts(kernel.step(at, Cells { rows, book }, &actions, mode, out));
             }
             // In a pass of its own: here a mispredicted branch costs little, while after a step it would

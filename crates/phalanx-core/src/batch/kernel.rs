@@ -9,6 +9,10 @@ use crate::rng::{Stream, key_of_seed};
 use crate::safety::Guard;
 use crate::stats::Tally;
 
+/// Blocks that a kernel steps together: enough to start the episodes of many finished environments at once,
+/// few enough to stay in L2.
+pub(super) const STEP_TILE: usize = 32;
+
 /// Where a kernel writes the results of a step.
 pub(super) type Out<'a, T> = StepOut<'a, &'a mut [T]>;
 
@@ -59,6 +63,22 @@ impl Streams {
             }
             Self::PerEnv(lines) => {
                 let key = [0, 1].map(|word| R::Uint::load(&lines[block * 2 + word], lane));
+                Stream::new(key, R::Uint::splat(0))
+            }
+        }
+    }
+
+    /// The streams of any environments, `env(lane)` in each lane.
+    pub(super) fn gather<R: Lanes>(&self, env: impl Fn(usize) -> usize) -> Stream<R> {
+        let word = |word: &dyn Fn(usize) -> u32| {
+            let mut line = Line::default();
+            (0..R::LANES).for_each(|lane| line.0[lane] = word(env(lane)));
+            R::Uint::load(&line, 0)
+        };
+        match self {
+            Self::Shared(key) => Stream::new(key.map(R::Uint::splat), word(&|env| env as u32)),
+            Self::PerEnv(lines) => {
+                let key = [0, 1].map(|i| word(&|env| lines[env / BLOCK * 2 + i].0[env % BLOCK]));
                 Stream::new(key, R::Uint::splat(0))
             }
         }
@@ -120,7 +140,8 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn lanes(&self) -> usize;
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
-    /// Steps a block; `actions` are those of the block. Answers what its environments counted.
+    /// Steps the blocks of a tile, at most [`STEP_TILE`], of which `at` is the first; `actions` and `out` are
+    /// those of the tile. Answers what its environments counted.
     fn step(
         &self,
         at: At<'_>,

@@ -1,6 +1,6 @@
 //! The kernel of [`LaneEnv`]s: a group of environments in registers.
 
-use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
+use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch};
 use super::params::Params;
 use super::{Actions, Autoreset, check_len};
 use crate::checksum::{fold_transition, start_word};
@@ -30,14 +30,44 @@ struct Plant<E> {
     choices: u32,
 }
 
-/// What a step of a block works on.
+/// What a step of a tile works on.
 struct StepWork<'a> {
     at: At<'a>,
-    cells: Cells<'a, Line>,
+    rows: &'a mut [Line],
+    book: &'a mut [Line],
+    /// Lines of state in each block.
+    width: usize,
     actions: &'a Actions<'a>,
     mode: Autoreset,
     out: Out<'a, f32>,
     counts: [u64; COUNTERS],
+    /// The environments whose episode ends in this step, bit by bit.
+    done: Bits,
+    /// Those whose episode had ended before it.
+    ended: Bits,
+}
+
+/// The most fields a state can have.
+const MAX_FIELDS: usize = 64;
+
+/// A bit for each environment of a tile.
+type Bits = [u64; STEP_TILE * BLOCK / 64];
+
+/// The environments whose bits are set.
+fn envs_of(bits: &Bits) -> impl Iterator<Item = usize> {
+    bits.iter().enumerate().flat_map(|(word, &bits)| {
+        let mut left = bits;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(word * 64 + bit as usize)
+        })
+    })
+}
+
+#[inline(always)]
+fn set_bits(bits: &mut Bits, first_env: usize, new: u32) {
+    bits[first_env / 64] |= u64::from(new) << (first_env % 64);
 }
 
 /// `LANES` environments in registers. `SAFE` says whether they have constraints: two kinds of code, so that
@@ -132,14 +162,6 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         }
     }
 
-    /// Draws and starts the next episode in some lanes, and puts its first observations in their place.
-    #[inline(always)]
-    fn draw_and_restart(&mut self, lanes: R::Mask, obs: E::Obs<R>) -> E::Obs<R> {
-        let (start, start_obs) = draw_next(self.env, self.params, self.stream, self.episode);
-        self.restart(lanes, start);
-        LaneArray::select(lanes, start_obs, obs)
-    }
-
     /// Does what follows a step in a roll-out: notes and restarts what has ended. Answers the
     /// observations for the next decision and the checksum.
     #[inline(always)]
@@ -187,22 +209,10 @@ fn draw_start<E: LaneEnv, R: Lanes>(
     env.reset(params, &mut stream.draws(Purpose::Reset, episode, R::Uint::splat(0)))
 }
 
-/// The start states and first observations of the episodes after `episode`.
+/// New spares for all lanes of a group.
 ///
 /// Out of line, because it is rare and what is around it needs the registers; by value, because a
 /// reference into the group would pin the whole group to memory, which cost almost half the speed.
-#[inline(never)]
-fn draw_next<E: LaneEnv, R: Lanes>(
-    env: &E,
-    params: E::Params<R>,
-    stream: Stream<R>,
-    episode: R::Uint,
-) -> (E::State<R>, E::Obs<R>) {
-    let state = draw_start(env, &params, &stream, episode.wrapping_add(R::Uint::splat(1)));
-    (state, env.observe(&params, &state))
-}
-
-/// New spares for all lanes of a group; out of line and by value for the same reasons.
 #[inline(never)]
 fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Stream<R>, episode: R::Uint) -> Spare<E, R> {
     let state = draw_start(env, &params, &stream, episode.wrapping_add(R::Uint::splat(1)));
@@ -212,6 +222,7 @@ fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Strea
 
 impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
     pub(super) fn new(env: E, params: Params, guard: Guard) -> Self {
+        const { assert!(<E::State<R> as LaneStruct<R>>::NAMES.len() <= MAX_FIELDS) };
         let choices = if let ActionSpace::Discrete { n } = env.spec().action { n } else { 0 };
         Self { plant: Plant { env, params, guard, choices }, lanes: std::marker::PhantomData }
     }
@@ -241,86 +252,155 @@ impl<E: LaneEnv> Plant<E> {
         }
     }
 
-    /// Loads the `envs` environments of the group at `lane` and steps them.
+    /// Loads the `envs` environments of the group at `lane` of a block and steps them.
     #[inline(always)]
     fn begin_step<R: Lanes, const SAFE: bool>(
         &self,
         work: &StepWork<'_>,
-        lane: usize,
-        envs: usize,
-    ) -> (Group<'_, E, R, SAFE>, R::Mask, Transition<E, R>) {
-        let mut group: Group<'_, E, R, SAFE> = self.load(work.at, work.cells.rows, work.cells.book, lane);
+        block: usize,
+        (lane, envs): (usize, usize),
+    ) -> (Group<'_, E, R, SAFE>, Transition<E, R>, R::Mask) {
+        let (rows, book) = (&work.rows[block * work.width..], &work.book[block * BOOK_LINES..]);
+        let at = At { block: work.at.block + block, ..work.at };
+        let mut group: Group<'_, E, R, SAFE> = self.load(at, &rows[..work.width], &book[..BOOK_LINES], lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
-        let transition = group.step(LaneAction::gather(work.actions, lane, envs));
-        (group, ended, transition)
+        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs));
+        (group, transition, ended)
     }
 
-    /// Restarts what has ended, stores the group and writes what the step gave.
+    /// Stores the group, writes what the step gave and notes what has ended. No branch on data: which lanes
+    /// end when is as good as random, and the ends of a whole tile are handled together, later.
     #[inline(always)]
     fn complete_step<R: Lanes, const SAFE: bool>(
         &self,
         work: &mut StepWork<'_>,
+        block: usize,
         (lane, envs): (usize, usize),
-        (mut group, ended, transition): (Group<'_, E, R, SAFE>, R::Mask, Transition<E, R>),
+        (mut group, transition, ended): (Group<'_, E, R, SAFE>, Transition<E, R>, R::Mask),
     ) {
-        let StepWork { ref mut cells, mode, ref mut out, .. } = *work;
-        let Transition { mut obs, mut reward, mut terminated, mut truncated, mut violated } = transition;
+        let Transition { obs, reward, terminated, truncated, violated } = transition;
+        let exist = !0_u32 >> (32 - envs);
         if E::COUNTS {
-            let stepped = if mode == Autoreset::NextStep { !ended.bits() } else { u32::MAX };
-            let counts = group.env.counts(&group.state);
-            for (sum, count) in work.counts.iter_mut().zip(counts) {
+            let stepped = !ended.bits() & exist;
+            for (sum, count) in work.counts.iter_mut().zip(group.env.counts(&group.state)) {
                 let lanes = (0..envs).filter(|lane| stepped >> lane & 1 == 1);
                 *sum += lanes.map(|lane| u64::from(count.lane(lane))).sum::<u64>();
             }
         }
-        let dim = obs.as_ref().len();
-        if mode == Autoreset::NextStep && ended.any() {
-            obs = group.draw_and_restart(ended, obs);
-            reward = reward.keep(!ended);
-            terminated = terminated & !ended;
-            truncated = truncated & !ended;
-            violated = violated.keep(!ended);
-        }
-        let done = terminated | truncated;
-        if done.any() {
-            obs.write_rows(envs, &mut out.final_obs[lane * dim..(lane + envs) * dim]);
-            write_lanes(group.episode_return, &mut out.final_returns[lane..lane + envs]);
-            write_words::<R>(group.steps, &mut out.final_lengths[lane..lane + envs]);
-            if SAFE {
-                write_words::<R>(group.episode_cost, &mut out.final_costs[lane..lane + envs]);
-            }
-            if mode == Autoreset::SameStep {
-                obs = group.draw_and_restart(done, obs);
-            } else {
-                group.steps = group.steps | R::Uint::masked(done, ENDED);
-            }
-        }
-        group.store(Cells { rows: cells.rows, book: cells.book }, lane);
-        obs.write_rows(envs, &mut out.obs[lane * dim..(lane + envs) * dim]);
-        write_lanes(reward, &mut out.rewards[lane..lane + envs]);
-        write_bits(terminated.bits(), &mut out.terminated[lane..lane + envs]);
-        write_bits(truncated.bits(), &mut out.truncated[lane..lane + envs]);
+        // An episode that had already ended makes a step that does not count.
+        let done = (terminated | truncated) & !ended;
+        group.steps = group.steps | R::Uint::masked(done, ENDED);
+        let first = block * BLOCK + lane;
+        set_bits(&mut work.done, first, done.bits() & exist);
+        set_bits(&mut work.ended, first, ended.bits() & exist);
+        let (rows, book) = (&mut work.rows[block * work.width..], &mut work.book[block * BOOK_LINES..]);
+        group.store(Cells { rows: &mut rows[..work.width], book: &mut book[..BOOK_LINES] }, lane);
+        let (out, dim, all) = (&mut work.out, obs.as_ref().len(), first..first + envs);
+        obs.write_rows(envs, &mut out.obs[first * dim..(first + envs) * dim]);
+        write_lanes(reward, &mut out.rewards[all.clone()]);
+        write_bits(terminated.bits(), &mut out.terminated[all.clone()]);
+        write_bits(truncated.bits(), &mut out.truncated[all.clone()]);
         if SAFE {
-            write_words::<R>(violated, &mut out.violations[lane..lane + envs]);
+            write_words::<R>(violated, &mut out.violations[all]);
         }
     }
 
-    /// Steps a block, both halves before either writes: their chains of arithmetic overlap. And all sizes
-    /// are known at compile time.
-    #[inline(always)]
-    fn step_whole_block<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>) {
-        let first = self.begin_step::<R, SAFE>(work, 0, R::LANES);
-        let second = self.begin_step::<R, SAFE>(work, R::LANES, R::LANES);
-        self.complete_step(work, (0, R::LANES), first);
-        self.complete_step(work, (R::LANES, R::LANES), second);
+    /// Steps a tile of blocks.
+    fn step_tile<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>) {
+        for block in 0..work.book.len() / BOOK_LINES {
+            let at = At { block: work.at.block + block, ..work.at };
+            if const { 2 * R::LANES == BLOCK } && at.envs() == BLOCK {
+                // Both halves step before either writes: their chains of arithmetic overlap. And all sizes
+                // are known at compile time.
+                let (left, right) = ((0, R::LANES), (R::LANES, R::LANES));
+                let first = self.begin_step::<R, SAFE>(work, block, left);
+                let second = self.begin_step::<R, SAFE>(work, block, right);
+                self.complete_step(work, block, left, first);
+                self.complete_step(work, block, right, second);
+            } else {
+                for group in at.groups::<R>() {
+                    let begun = self.begin_step::<R, SAFE>(work, block, group);
+                    self.complete_step(work, block, group, begun);
+                }
+            }
+        }
+        if work.done != Bits::default() {
+            write_finals::<SAFE>(work);
+        }
+        // With autoreset disabled nothing has ended before.
+        let over = if work.mode == Autoreset::SameStep { work.done } else { work.ended };
+        if over != Bits::default() {
+            self.start_next::<R, SAFE>(work, &over);
+        }
     }
 
-    /// A block group by group: the last one, if it is not full, or scalar code.
+    /// Starts the next episode of some environments of a tile, wherever they are: as many at once as there
+    /// are lanes. Drawing a start state costs as much for one lane as for all.
     #[inline(never)]
-    fn step_partial_block<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>) {
-        for (lane, envs) in work.at.groups::<R>() {
-            let begun = self.begin_step::<R, SAFE>(work, lane, envs);
-            self.complete_step(work, (lane, envs), begun);
+    fn start_next<R: Lanes, const SAFE: bool>(&self, work: &mut StepWork<'_>, over: &Bits) {
+        let mut envs = [0; BLOCK];
+        let mut waiting = 0;
+        for env in envs_of(over) {
+            envs[waiting] = env;
+            waiting += 1;
+            if waiting == R::LANES {
+                self.start_group::<R>(work, &envs[..R::LANES]);
+                waiting = 0;
+            }
+        }
+        if waiting > 0 {
+            self.start_group::<R>(work, &envs[..waiting]);
+        }
+        if SAFE && work.mode == Autoreset::NextStep {
+            envs_of(over).for_each(|env| work.out.violations[env] = 0);
+        }
+    }
+
+    fn start_group<R: Lanes>(&self, work: &mut StepWork<'_>, envs: &[usize]) {
+        let place = |lane: usize| {
+            let env = envs[lane.min(envs.len() - 1)];
+            (env / BLOCK, env % BLOCK)
+        };
+        let mut line = Line::default();
+        for lane in 0..R::LANES {
+            let (block, at) = place(lane);
+            line.0[lane] = work.book[block * BOOK_LINES + EPISODE].0[at].wrapping_add(1);
+        }
+        let episode = R::Uint::load(&line, 0);
+        let first_env = work.at.first_env();
+        let stream = work.at.streams.gather::<R>(|lane| first_env + envs[lane.min(envs.len() - 1)]);
+        let params = self.params.gather::<R, E::Params<R>>(|lane| {
+            let (block, at) = place(lane);
+            (work.at.block + block, at)
+        });
+        let state = draw_start(&self.env, &params, &stream, episode);
+        let obs = self.env.observe(&params, &state);
+        let mut lines = [Line::default(); MAX_FIELDS];
+        let lines = &mut lines[..<E::State<R> as LaneStruct<R>>::NAMES.len()];
+        state.store(lines, 0);
+        for (lane, &env) in envs.iter().enumerate() {
+            let (block, at) = (env / BLOCK, env % BLOCK);
+            for (row, line) in work.rows[block * work.width..].iter_mut().zip(&*lines) {
+                row.0[at] = line.0[lane];
+            }
+            let book = &mut work.book[block * BOOK_LINES..];
+            book[STEPS].0[at] = 0;
+            book[EPISODE].0[at] = book[EPISODE].0[at].wrapping_add(1);
+            book[RETURN].0[at] = 0;
+            book[COST].0[at] = 0;
+            if work.mode == Autoreset::NextStep {
+                work.out.rewards[env] = 0.0;
+                work.out.terminated[env] = false;
+                work.out.truncated[env] = false;
+            }
+        }
+        let dim = obs.as_ref().len();
+        for (k, column) in obs.as_ref().iter().enumerate() {
+            let mut values = [0.0; BLOCK];
+            column.write_to(&mut values);
+            for (env, value) in envs.iter().zip(values) {
+                work.out.obs[env * dim + k] = value;
+            }
         }
     }
 
@@ -395,6 +475,22 @@ impl<E: LaneEnv> Plant<E> {
     }
 }
 
+/// Writes the `final_*` arrays of a tile where episodes have just ended.
+#[inline(never)]
+fn write_finals<const SAFE: bool>(work: &mut StepWork<'_>) {
+    let dim = work.out.obs.len() / work.out.rewards.len();
+    for env in envs_of(&work.done) {
+        let row = env * dim..(env + 1) * dim;
+        let (out, book, at) = (&mut work.out, &work.book[env / BLOCK * BOOK_LINES..], env % BLOCK);
+        out.final_obs[row.clone()].copy_from_slice(&out.obs[row]);
+        out.final_returns[env] = f32::from_bits(book[RETURN].0[at]);
+        out.final_lengths[env] = book[STEPS].0[at] & !ENDED;
+        if SAFE {
+            out.final_costs[env] = book[COST].0[at];
+        }
+    }
+}
+
 impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     type Row = Line;
     type Elem = f32;
@@ -437,12 +533,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         mode: Autoreset,
         out: Out<'_, f32>,
     ) -> [u64; COUNTERS] {
-        let mut work = StepWork { at, cells, actions, mode, out, counts: [0; COUNTERS] };
-        let whole = at.envs() == BLOCK && 2 * R::ForSteps::LANES == BLOCK;
-        match (whole, self.plant.guard.is_active()) {
-            (true, false) => self.plant.step_whole_block::<R::ForSteps, false>(&mut work),
-            (false, false) => self.plant.step_partial_block::<R::ForSteps, false>(&mut work),
-            (_, true) => self.plant.step_partial_block::<R::ForSteps, true>(&mut work),
+        let Cells { rows, book } = cells;
+        let (width, counts) = (self.rows_per_block(), [0; COUNTERS]);
+        let (done, ended) = (Bits::default(), Bits::default());
+        let mut work = StepWork { at, rows, book, width, actions, mode, out, counts, done, ended };
+        if self.plant.guard.is_active() {
+            self.plant.step_tile::<R::ForSteps, true>(&mut work);
+        } else {
+            self.plant.step_tile::<R::ForSteps, false>(&mut work);
         }
         work.counts
     }

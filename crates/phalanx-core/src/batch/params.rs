@@ -139,6 +139,18 @@ impl Params {
         P::load_from(line, lane)
     }
 
+    /// The parameters of any environments, `place(lane)` (block and lane in it) in each lane.
+    #[inline(always)]
+    pub(super) fn gather<R: Lanes, P: LaneStruct<R>>(&self, place: impl Fn(usize) -> (usize, usize)) -> P {
+        if !self.vary {
+            return P::load(&self.broadcast, 0);
+        }
+        P::from_values(|field, lane| {
+            let (block, at) = place(lane);
+            self.value(field, block * BLOCK + at)
+        })
+    }
+
     /// The shared values, which parameters have lines of their own (bit by bit), and those lines.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = bytemuck::cast_slice(&self.shared).to_vec();

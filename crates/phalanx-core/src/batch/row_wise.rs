@@ -63,15 +63,10 @@ impl TileActions {
         }
     }
 
-    fn of_block(&self, i: usize, envs: usize) -> Actions<'_> {
-        let first = i * BLOCK;
+    fn get(&self, envs: usize) -> Actions<'_> {
         match self {
-            Self::Discrete { indices, components } => {
-                Actions::Discrete(&indices[first * components..(first + envs) * components])
-            }
-            Self::Continuous { values, components } => {
-                Actions::Continuous(&values[first * components..(first + envs) * components])
-            }
+            Self::Discrete { indices, components } => Actions::Discrete(&indices[..envs * components]),
+            Self::Continuous { values, components } => Actions::Continuous(&values[..envs * components]),
         }
     }
 
@@ -167,17 +162,11 @@ impl<K: Kernel> RowWise<'_, K> {
                     self.act::<f32>(policy, shape, &mut tile, see, actions);
                 }
             }
-            for i in 0..blocks {
-                let at = self.at(&tile, i);
-                let cells = Cells {
-                    rows: &mut tile.rows[i * row_width..(i + 1) * row_width],
-                    book: &mut tile.book[i * BOOK_LINES..(i + 1) * BOOK_LINES],
-                };
-                let actions = actions.of_block(i, envs_of(i));
-                let mut out = step.typed_out();
-                let out = out.block(i, envs_of(i), dim);
-                stats.add_counts(self.kernel.step(at, cells, &actions, Autoreset::SameStep, out));
-            }
+            let at = self.at(&tile, 0);
+            let cells = Cells { rows: &mut *tile.rows, book: &mut *tile.book };
+            let (all, mut out) = (actions.get(envs), step.typed_out());
+            let out = out.block(0, envs, dim);
+            stats.add_counts(self.kernel.step(at, cells, &all, Autoreset::SameStep, out));
             step.typed_out().count_finished(envs, safe, stats);
             for i in 0..envs {
                 fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], step, i, dim);
@@ -251,7 +240,7 @@ fn fold_row<T: ObsElement>(word: &mut u32, step: &StepBuffers<T>, i: usize, dim:
 }
 
 impl<T> Out<'_, T> {
-    /// The slices of the `i`-th block.
+    /// The slices of `envs` environments from the `i`-th block on.
     #[inline(always)]
     pub(super) fn block(&mut self, i: usize, envs: usize, dim: usize) -> Out<'_, T> {
         let (one, row) = (i * BLOCK..i * BLOCK + envs, i * BLOCK * dim..(i * BLOCK + envs) * dim);

@@ -1,6 +1,6 @@
 //! The kernel of [`SoloEnv`]s: one environment after the other, in place.
 
-use super::kernel::{At, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
+use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
 use super::lane_kernel::check_state;
 use super::{Actions, Autoreset, ObsElement};
 use crate::env::COUNTERS;
@@ -49,37 +49,15 @@ impl<E: SoloEnv> SoloKernel<E> {
         book[COST].0[lane] = 0;
     }
 
-    fn no_params<T>(&self, name: &str) -> Result<T> {
-        Err(Error::unknown("parameter", name, Some(self.env.spec().name), [] as [&str; 0]))
-    }
-}
-
-impl<E: SoloEnv> Kernel for SoloKernel<E> {
-    type Row = E::State;
-    type Elem = E::Elem;
-
-    fn rows_per_block(&self) -> usize {
-        BLOCK
-    }
-
-    fn lanes(&self) -> usize {
-        1
-    }
-
-    fn reset(&self, at: At<'_>, cells: Cells<'_, E::State>, lanes: u32) {
-        for (lane, _) in at.groups::<f32>().filter(|(lane, _)| lanes >> lane & 1 == 1) {
-            self.start(&at.streams.load(at.block, lane), &mut cells.rows[lane], cells.book, lane);
-        }
-    }
-
-    fn step(
+    /// Steps a block.
+    fn step_block(
         &self,
         at: At<'_>,
         cells: Cells<'_, E::State>,
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, E::Elem>,
-    ) -> [u64; COUNTERS] {
+    ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
         for (lane, _) in at.groups::<f32>() {
@@ -130,6 +108,48 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
                     book[STEPS].0[lane] |= ENDED;
                 }
             }
+        }
+    }
+
+    fn no_params<T>(&self, name: &str) -> Result<T> {
+        Err(Error::unknown("parameter", name, Some(self.env.spec().name), [] as [&str; 0]))
+    }
+}
+
+impl<E: SoloEnv> Kernel for SoloKernel<E> {
+    type Row = E::State;
+    type Elem = E::Elem;
+
+    fn rows_per_block(&self) -> usize {
+        BLOCK
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    fn reset(&self, at: At<'_>, cells: Cells<'_, E::State>, lanes: u32) {
+        for (lane, _) in at.groups::<f32>().filter(|(lane, _)| lanes >> lane & 1 == 1) {
+            self.start(&at.streams.load(at.block, lane), &mut cells.rows[lane], cells.book, lane);
+        }
+    }
+
+    fn step(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, E::State>,
+        actions: &Actions<'_>,
+        mode: Autoreset,
+        out: Out<'_, E::Elem>,
+    ) -> [u64; COUNTERS] {
+        let mut out = out;
+        let dim = out.obs.len() / out.rewards.len();
+        let components = self.action.components();
+        let cells = cells.rows.chunks_exact_mut(BLOCK).zip(cells.book.chunks_exact_mut(BOOK_LINES));
+        for (i, (rows, book)) in cells.enumerate() {
+            let at = At { block: at.block + i, ..at };
+            let actions = actions.slice(i * BLOCK * components, at.envs() * components);
+            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim));
         }
         [0; COUNTERS]
     }
