@@ -23,16 +23,21 @@
 
 mod acrobot;
 mod cartpole;
+mod chemical_reactor;
 #[cfg(test)]
 mod golden;
+mod limits;
 mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
 mod pendulum_control;
 pub mod registry;
+mod rk4;
 
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
+pub use chemical_reactor::ChemicalReactor;
+pub use limits::Limit;
 pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;
