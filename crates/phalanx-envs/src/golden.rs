@@ -1,13 +1,23 @@
 //! How the environments' golden vectors are checked: states stepped in double precision against numbers
-//! that Gymnasium printed.
+//! that another implementation printed.
 
 use phalanx_core::env::LaneEnv;
 use phalanx_core::probe::{Precision, Probe, ProbeStep, probe};
 
 /// A probe of an environment in double precision with `name=value` settings.
 pub(crate) fn exact<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
+    seeded(env, settings, 0, Precision::F64)
+}
+
+/// The same in single precision, as in batches.
+pub(crate) fn single<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
+    seeded(env, settings, 0, Precision::F32)
+}
+
+/// A probe with a seed of its own.
+pub(crate) fn seeded<E: LaneEnv>(env: E, settings: &[(&str, &str)], seed: u64, precision: Precision) -> Box<dyn Probe> {
     let settings: Vec<_> = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    probe(env, &settings, 0, Precision::F64).unwrap()
+    probe(env, &settings, seed, precision).unwrap()
 }
 
 /// Sets `start`, takes each action and expects each state, within `tolerance`.

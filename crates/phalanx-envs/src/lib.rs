@@ -33,6 +33,7 @@ mod pendulum;
 mod pendulum_control;
 pub mod registry;
 mod rk4;
+mod van_de_vusse;
 
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
@@ -42,3 +43,4 @@ pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;
 pub use pendulum_control::PendulumControl;
+pub use van_de_vusse::VanDeVusse;

@@ -5,7 +5,9 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
-use crate::{Acrobot, CartPole, ChemicalReactor, MountainCar, MountainCarContinuous, Pendulum, PendulumControl};
+use crate::{
+    Acrobot, CartPole, ChemicalReactor, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, VanDeVusse,
+};
 
 /// Something that makes a probe: settings, seed, precision.
 type MakeProbe = fn(&[(String, String)], u64, Precision) -> Result<Box<dyn Probe>>;
@@ -47,6 +49,7 @@ pub static ENTRIES: &[Entry] = &[
     lane!(MountainCarContinuous, &["mountain-car-continuous"]),
     lane!(Acrobot, &["acrobot"]),
     lane!(ChemicalReactor, &["chemical-reactor", "cstr"]),
+    lane!(VanDeVusse, &["van-de-vusse"]),
 ];
 
 impl Entry {

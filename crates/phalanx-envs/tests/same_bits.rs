@@ -33,6 +33,8 @@ fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>
         "CartPole-v1" => "theta",
         name if name.starts_with("MountainCar") => "velocity",
         "Acrobot-v1" => "theta1_dot",
+        "ChemicalReactor-v0" => "setpoint_error",
+        "VanDeVusse-v0" => "TR",
         _ => "theta_dot",
     };
     let range = [("control_low", "-2"), ("control_high", "2")];
