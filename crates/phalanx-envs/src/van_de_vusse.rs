@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The yield of B has a maximum over `F`, where the gain changes its sign, and answers a change of `F` in
-//! the wrong direction first. A step of 0.005 h is one RK4 step, accurate to 2.2e-5. The actions in [-1, 1] set
-//! `F` from 5 to 100 and `Q` from -8500 to 0. The set-point of `CB` is drawn from `setpoint_low` to
+//! the wrong direction first. A step of 0.005 h is one RK4 step. The actions in [-1, 1] set `F` from 5 to 100
+//! and `Q` from -8500 to 0. The set-point of `CB` is drawn from `setpoint_low` to
 //! `setpoint_high` at the start, by default 0.6; the literature's range is 0.5 to 1.0.
 //!
 //! The reward of a step is `0.6 quality + 0.2 throughput + 0.2 economy` of the new state:
@@ -336,9 +336,9 @@ mod tests {
             let start = [steady[0], steady[1], steady[2] + 0.01, steady[3] + 0.01];
             after(&tin, start, [14.19, -1113.5], steps)[2] - steady[2]
         };
-        // From 0.5 h on the next mode (-20.5) is gone; 20 steps are 0.1 h.
-        let rate = (distance(120) / distance(100)).ln() / 0.1;
-        assert!((rate - -13.7).abs() < 0.05, "{rate}");
+        // After 1 h the next mode (-20.5) is gone; 20 steps are 0.1 h.
+        let rate = (distance(220) / distance(200)).ln() / 0.1;
+        assert!((rate - -13.66).abs() < 0.03, "{rate}");
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         let (at, dip) = course.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
         assert!((dip - 1.01736).abs() < 1e-5, "{dip}");
         assert!(((at + 1) as f64 * 0.0005 - 0.033).abs() <= 0.001, "{at}");
-        assert!((course.last().unwrap() - 1.0666).abs() < 5e-5);
+        assert!((course.last().unwrap() - 1.066536).abs() < 1e-6);
     }
 
     #[test]
@@ -375,8 +375,8 @@ mod tests {
             [(1, [0.9721424, 0.5411033, 133.666640, 129.334390]), (20, [1.3369658, 0.9437952, 133.236593, 127.377579])];
         for (steps, expected) in samples {
             let found = after(&[], [0.8, 0.5, 134.14, 130.0], [20.0, -5000.0], steps);
-            close(&found[..2], &expected[..2], 2.2e-5, steps);
-            close(&found[2..], &expected[2..], 2.2e-5 * 130.0, steps);
+            // The first sample is in the fastest transient.
+            close(&found, &expected, if steps == 1 { 7e-5 } else { 2.2e-5 }, steps);
             // With ten times the steps the method's error is gone.
             let found = after(&[("dt", "0.0005")], [0.8, 0.5, 134.14, 130.0], [20.0, -5000.0], 10 * steps);
             close(&found, &expected, 1e-6, steps);
