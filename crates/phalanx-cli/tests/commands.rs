@@ -12,8 +12,16 @@ use serde_json::Value;
 fn envs_lists_every_environment_with_spaces_and_limits() {
     let all = json(&["envs", "--json"]);
     let names: Vec<_> = all.as_array().unwrap().iter().map(|env| env["name"].as_str().unwrap()).collect();
-    let expected =
-        ["CartPole-v1", "Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"];
+    let expected = [
+        "CartPole-v1",
+        "Pendulum-v1",
+        "pendulum-control",
+        "MountainCar-v0",
+        "MountainCarContinuous-v0",
+        "Acrobot-v1",
+        "ChemicalReactor-v0",
+        "VanDeVusse-v0",
+    ];
     assert_eq!(names, expected);
     assert_eq!(all[0]["aliases"][0], "cartpole-control");
     assert_eq!((&all[0]["action"]["n"], &all[0]["max_steps"]), (&Value::from(2), &Value::from(500)));
