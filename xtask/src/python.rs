@@ -34,7 +34,9 @@ pub(crate) fn prepare(venv: &Path, requirements: &[PathBuf]) -> Result<PathBuf, 
     // All in one command, so that versions which do not go together are noticed.
     let mut install = Command::new(&interpreter);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    requirements.iter().for_each(|file| drop(install.arg("--requirement").arg(file)));
+    for file in requirements {
+        install.arg("--requirement").arg(file);
+    }
     run(&mut install)?;
     fs::write(&stamp, wanted).map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(interpreter)
