@@ -1,8 +1,8 @@
 //! `cargo xtask`: the project's own commands, written in Rust so that they need nothing else.
 //!
 //! `cargo xtask test` runs every test on a fresh machine that has Rust, Python 3 and a C compiler, and
-//! installs what the tests need under the target directory. `cargo xtask parity` runs only the comparison
-//! with Gymnasium.
+//! installs what the tests need under the target directory. `cargo xtask parity` runs only the comparisons
+//! with Gymnasium and SciPy.
 
 mod python;
 mod steps;
@@ -17,8 +17,8 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test    Check formatting and lints, run every test, compare with Gymnasium
-  parity  Only compare with Gymnasium";
+  test    Check formatting and lints, run every test, compare with Gymnasium and SciPy
+  parity  Only compare with Gymnasium and SciPy";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(7);
+    let mut run = Run::new(8);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -52,18 +52,18 @@ fn every_test() -> ExitCode {
     run.step("Rust tests", || workspace.cargo("test --workspace --release"));
     // Once more with debug assertions and overflow checks, which the unsafe code and the counters rely on.
     run.step("engine with assertions", || workspace.cargo("test --package phalanx-core"));
-    gymnasium_steps(&workspace, &mut run);
+    oracle_steps(&workspace, &mut run);
     run.finish()
 }
 
 fn parity() -> ExitCode {
-    let mut run = Run::new(3);
-    gymnasium_steps(&Workspace::of_this_program(), &mut run);
+    let mut run = Run::new(4);
+    oracle_steps(&Workspace::of_this_program(), &mut run);
     run.finish()
 }
 
-fn gymnasium_steps(workspace: &Workspace, run: &mut Run) {
-    let tests = workspace.root.join("tests").join("gymnasium");
+fn oracle_steps(workspace: &Workspace, run: &mut Run) {
+    let tests = ["gymnasium", "scipy"].map(|oracle| workspace.root.join("tests").join(oracle));
     let mut built = false;
     run.step("phalanx binary", || {
         workspace.cargo("build --release --package phalanx-cli")?;
@@ -73,14 +73,19 @@ fn gymnasium_steps(workspace: &Workspace, run: &mut Run) {
     let mut interpreter = None;
     run.step("Python packages", || {
         let venv = workspace.target.join("venv");
-        interpreter = Some(python::prepare(&venv, &tests.join("requirements.txt"))?);
+        let requirements = tests.each_ref().map(|folder| folder.join("requirements.txt"));
+        interpreter = Some(python::prepare(&venv, &requirements)?);
         Ok(())
     });
-    run.step("Gymnasium parity", || match interpreter {
-        Some(interpreter) if built => {
-            let phalanx = workspace.release_binary("phalanx");
-            workspace.run(&interpreter, [tests.join("parity.py"), "--phalanx".into(), phalanx])
-        }
-        _ => Err("not run, because a step that it needs has failed".into()),
-    });
+    let [gymnasium, scipy] = tests;
+    for (name, script) in [("Gymnasium parity", gymnasium.join("parity.py")), ("SciPy oracle", scipy.join("check.py"))]
+    {
+        run.step(name, || match &interpreter {
+            Some(interpreter) if built => {
+                let phalanx = workspace.release_binary("phalanx");
+                workspace.run(interpreter, [script, "--phalanx".into(), phalanx])
+            }
+            _ => Err("not run, because a step that it needs has failed".into()),
+        });
+    }
 }

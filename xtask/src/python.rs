@@ -14,13 +14,14 @@ import venv, ensurepip
 print(platform.python_version())";
 const TOO_OLD: i32 = 3;
 
-/// Returns the interpreter of a virtual environment that contains the `requirements`.
-pub(crate) fn prepare(venv: &Path, requirements: &Path) -> Result<PathBuf, String> {
+/// Returns the interpreter of a virtual environment that contains the `requirements` of several files.
+pub(crate) fn prepare(venv: &Path, requirements: &[PathBuf]) -> Result<PathBuf, String> {
     let python = system_python();
     let version = probe(python)?;
-    let wanted =
-        fs::read_to_string(requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
-    let wanted = format!("# Python {version}\n{wanted}");
+    let mut wanted = format!("# Python {version}\n");
+    for file in requirements {
+        wanted += &fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    }
 
     let interpreter = interpreter_of(venv);
     // Written last, so it vouches for a complete installation.
@@ -30,9 +31,13 @@ pub(crate) fn prepare(venv: &Path, requirements: &Path) -> Result<PathBuf, Strin
         return Ok(interpreter);
     }
     run(Command::new(python).args(["-m", "venv", "--clear"]).arg(venv))?;
-    run(Command::new(&interpreter)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
-        .arg(requirements))?;
+    // All in one command, so that versions which do not go together are noticed.
+    let mut install = Command::new(&interpreter);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    for file in requirements {
+        install.arg("--requirement").arg(file);
+    }
+    run(&mut install)?;
     fs::write(&stamp, wanted).map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(interpreter)
 }

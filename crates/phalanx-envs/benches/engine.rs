@@ -83,6 +83,9 @@ fn main() {
     for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"] {
         cases.push(rollout(env, 102_400, 128, &two));
     }
+    for env in ["ChemicalReactor-v0", "VanDeVusse-v0"] {
+        cases.push(rollout(env, 102_400, 128, &two));
+    }
     for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
         cases.push(step_into("CartPole-v1", 4_096, autoreset, &one));
     }

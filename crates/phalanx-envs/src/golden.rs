@@ -1,14 +1,35 @@
 //! How the environments' golden vectors are checked: states stepped in double precision against numbers
-//! that Gymnasium printed.
+//! that another implementation printed.
 
 use phalanx_core::batch::BatchConfig;
 use phalanx_core::env::LaneEnv;
 use phalanx_core::probe::{Precision, Probe, ProbeStep, probe};
+use phalanx_core::safety::{SafetyConfig, SafetyMode};
 
 /// A probe of an environment in double precision with `name=value` settings.
 pub(crate) fn exact<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
+    seeded(env, settings, 0, Precision::F64)
+}
+
+/// The same in single precision, as in batches.
+pub(crate) fn single<E: LaneEnv>(env: E, settings: &[(&str, &str)]) -> Box<dyn Probe> {
+    seeded(env, settings, 0, Precision::F32)
+}
+
+/// A probe with a seed of its own.
+pub(crate) fn seeded<E: LaneEnv>(env: E, settings: &[(&str, &str)], seed: u64, precision: Precision) -> Box<dyn Probe> {
+    probe(env, &config(settings, seed), precision).unwrap()
+}
+
+/// A probe of an environment whose constraints are not looked at.
+pub(crate) fn unguarded<E: LaneEnv>(env: E, settings: &[(&str, &str)], precision: Precision) -> Box<dyn Probe> {
+    let safety = SafetyConfig { mode: SafetyMode::Off, ..SafetyConfig::default() };
+    probe(env, &BatchConfig { safety, ..config(settings, 0) }, precision).unwrap()
+}
+
+fn config(settings: &[(&str, &str)], seed: u64) -> BatchConfig {
     let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    probe(env, &BatchConfig { settings, ..BatchConfig::default() }, Precision::F64).unwrap()
+    BatchConfig { settings, seed, ..BatchConfig::default() }
 }
 
 /// Sets `start`, takes each action and expects each state, within `tolerance`.

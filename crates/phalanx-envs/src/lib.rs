@@ -23,9 +23,11 @@
 
 mod acrobot;
 mod cartpole;
+mod chemical_reactor;
 pub mod draw;
 #[cfg(test)]
 mod golden;
+mod limits;
 mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
@@ -33,14 +35,18 @@ mod pendulum_control;
 // The unit tests use probes only; without the batches of every environment they build in half the time.
 #[cfg(not(test))]
 pub mod registry;
+mod rk4;
 mod tic_tac_toe;
 mod two_armed_bandit;
+mod van_de_vusse;
 
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
+pub use chemical_reactor::ChemicalReactor;
 pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;
 pub use pendulum_control::PendulumControl;
 pub use tic_tac_toe::TicTacToe;
 pub use two_armed_bandit::TwoArmedBandit;
+pub use van_de_vusse::VanDeVusse;

@@ -7,7 +7,8 @@ use phalanx_core::{Error, Result};
 
 use crate::draw::{self, Draw};
 use crate::{
-    Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe, TwoArmedBandit,
+    Acrobot, CartPole, ChemicalReactor, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe,
+    TwoArmedBandit, VanDeVusse,
 };
 
 /// A registered environment.
@@ -49,6 +50,8 @@ pub static ENTRIES: &[Entry] = &[
     lane!(MountainCar, &["mountain-car"], draw::mountain_car::draw),
     lane!(MountainCarContinuous, &["mountain-car-continuous"], draw::mountain_car::draw_continuous),
     lane!(Acrobot, &["acrobot"], draw::acrobot::draw),
+    lane!(ChemicalReactor, &["chemical-reactor", "cstr"], draw::reactor::draw),
+    lane!(VanDeVusse, &["van-de-vusse"], draw::chart_of_observations),
     lane!(TicTacToe, &["tic-tac-toe"], draw::tic_tac_toe::draw),
     lane!(TwoArmedBandit, &["two-armed-bandit"], draw::chart_of_observations),
 ];

@@ -1,0 +1,514 @@
+//! `ChemicalReactor-v0`: hold the concentration of a stirred tank reactor where it would run away by itself.
+//!
+//! The core is the exothermic CSTR of Seborg, Edgar and Mellichamp, A -> B at constant volume, with jacket
+//! temperature `Tc`. Around it, of representative size: the product `CB`, gas `n` in a head space that is
+//! vented to the atmosphere, and first-order actuators. Time is in minutes, volume in litres, `f = q/V`:
+//!
+//! ```text
+//! k   = k0 exp(-E/(R T))
+//! CA' = f (CAf - CA) - k CA                                            CB' = -f CB + k CA
+//! T'  = f (Tf - T) + dH/(rho Cp) k CA + UA/(V rho Cp) (Tc - T)
+//! n'  = yield k CA V - valve v max(P - 1.01325, 0)                     P [bar] = n 0.0831446 T / headspace
+//! Tc' = (300 + 15 a0 - Tc)/lag      q' = (100 + 20 a1 - q)/lag      v' = (0.5 + 0.5 a2 - v)/lag
+//! ```
+//!
+//! A step is `dt` = 0.1 min: the actions are clipped to [-1, 1], then `CA`, `T` and `n` take ten RK4
+//! sub-steps (how: [`Core`]). What is linear is not approximated: the actuators approach their commands
+//! exponentially, and `CA + CB` approaches `CAf` with the integral of `f`. After the step the feed moves
+//! (AR(1)), so an observation shows the feed that the next step will use.
+//!
+//! The set-point of `CA` is 0.70 for the first 250 steps and a draw from U(0.6, 0.8) for the rest; both are
+//! at or beyond the fold where the reactor ignites, so that it must be held by feedback. The reward of a
+//! step is `0.6 quality + 0.2 throughput + 0.2 economy` of the new state and the set-point of that step:
+//!
+//! ```text
+//! quality = 1 - min(1, |CA - sp|/0.1)   throughput = clip(q CB/40, 0, 1)
+//! economy = 1 - 0.5 v - 0.25 mean|a - a_previous|           (a_previous = 0 at the start)
+//! ```
+//!
+//! State and sub-steps hold `T - 350 K` and `Tc - 300 K`: a single-precision temperature has a resolution of
+//! 3e-5 K, and a passage along the ignition fold multiplies a difference by hundreds.
+//!
+//! Penalties and termination are the engine's safety layer's. Where violations end the episode, a lane stands
+//! still from the first sub-step that breaks a hard limit, so that the state which ends an episode is the one
+//! that broke it.
+
+use phalanx_core::env::{LaneEnv, Step, check_order};
+use phalanx_core::lanes::{Mask, Real, Uint};
+use phalanx_core::rng::Draws;
+use phalanx_core::safety::{Constraint, SafetyMode};
+use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
+use phalanx_core::{lane_params, lane_struct};
+
+use crate::limits::{normalized_constraints, scaled};
+use crate::rk4::rk4;
+
+/// Sub-steps of a step.
+const SUB_STEPS: usize = 10;
+/// The temperature is kept as a difference to this one, K.
+const REFERENCE_TEMPERATURE: f64 = 350.0;
+/// That of the jacket to this one, K.
+const REFERENCE_JACKET: f64 = 300.0;
+/// L bar/(mol K)
+const GAS_CONSTANT: f64 = 0.083_144_6;
+/// bar
+const ATMOSPHERE: f64 = 1.013_25;
+
+/// Temperatures outside of which the reactor is shut down, K.
+const TEMPERATURE_TRIP: [f64; 2] = [273.15, 373.15];
+/// Pressures outside of which the reactor is shut down, bar.
+const PRESSURE_TRIP: [f64; 2] = [0.0, 10.0];
+
+/// What is seen, in order.
+const OBSERVATION_NAMES: &[&str] =
+    &["temperature", "pressure", "CA", "CB", "Tc", "q", "v", "Tf", "CAf", "setpoint", "setpoint_error", "remaining"];
+/// What each of them is divided into by `normalize_obs`: the range that becomes [-1, 1].
+const NORMAL_RANGE: [[f64; 2]; 12] = [
+    TEMPERATURE_TRIP,
+    PRESSURE_TRIP,
+    [0.0, 1.0],
+    [0.0, 1.0],
+    [285.0, 315.0],
+    [80.0, 120.0],
+    [0.0, 1.0],
+    [345.0, 355.0],
+    [0.95, 1.05],
+    [0.6, 0.8],
+    [-0.2, 0.2],
+    [0.0, 1.0],
+];
+
+/// The environment and its options.
+#[derive(Clone, Debug)]
+pub struct ChemicalReactor {
+    disturbances: bool,
+    normalize_obs: bool,
+    stop_at_trip: bool,
+}
+
+impl Default for ChemicalReactor {
+    fn default() -> Self {
+        Self { disturbances: true, normalize_obs: false, stop_at_trip: true }
+    }
+}
+
+lane_struct! {
+    /// The reactor, its feed and its task.
+    pub struct State<R> {
+        /// mol/L
+        ca: R,
+        /// mol/L
+        cb: R,
+        /// T - 350 K
+        theta: R,
+        /// mol of gas in the head space
+        gas: R,
+        /// Jacket temperature Tc - 300 K
+        jacket: R,
+        /// Feed, L/min
+        q: R,
+        /// Opening of the vent, 0 to 1
+        v: R,
+        /// Temperature of the feed, K
+        tf: R,
+        /// Concentration of the feed, mol/L
+        caf: R,
+        /// The set-point of the second half, mol/L
+        late_setpoint: R,
+        /// The last action's first component
+        last_a0: R,
+        last_a1: R,
+        last_a2: R,
+        /// Steps since the start
+        step: R::Uint,
+    }
+}
+
+lane_params! {
+    /// Constants of the plant and of the task.
+    pub struct Params {
+        volume = 100.0, 1.0 => 1e5, "volume of the liquid, L";
+        density = 1000.0, 1.0 => 1e5, "density of the liquid, g/L";
+        heat_capacity = 0.239, 1e-3 => 1e2, "heat capacity of the liquid, J/(g K)";
+        reaction_heat = 5e4, 0.0 => 1e6, "heat set free by the reaction, J/mol";
+        activation = 8750.0, 0.0 => 2e4, "activation temperature E/R, K";
+        k0 = 7.2e10, 1e-3 => 1e20, "frequency factor of the reaction, 1/min";
+        heat_transfer = 5e4, 0.0 => 1e7, "heat transfer to the jacket UA, J/(min K)";
+        feed_temperature = 350.0, 200.0 => 500.0, "mean temperature of the feed, K";
+        feed_concentration = 1.0, 0.0 => 100.0, "mean concentration of the feed, mol/L";
+        gas_yield = 0.1, 0.0 => 10.0, "gas set free by the reaction, mol/mol";
+        valve = 2.0, 0.0 => 1e3, "flow through the open vent, mol/(min bar)";
+        headspace = 50.0, 1.0 => 1e5, "volume of the gas, L";
+        lag = 0.1, 1e-3 => 1e3, "time constant of the actuators, min";
+        coolant_centre = 300.0, 200.0 => 400.0, "jacket temperature of action 0, K";
+        coolant_range = 15.0, 0.0 => 100.0, "change of the jacket temperature for action 1, K";
+        flow_centre = 100.0, 0.0 => 1e5, "feed of action 0, L/min";
+        flow_range = 20.0, 0.0 => 1e5, "change of the feed for action 1, L/min";
+        disturbance_memory = 0.99, 0.0 => 1.0, "part of the feed's deviation that is left after a step";
+        disturbance_temperature = 0.2, 0.0 => 10.0, "standard deviation of a step's change of the feed temperature, K";
+        disturbance_concentration = 0.002, 0.0 => 0.1, "the same of the feed concentration, mol/L";
+        setpoint = 0.7, 0.0 => 100.0, "set-point of CA in the first part, mol/L";
+        setpoint_low = 0.6, 0.0 => 100.0, "lower bound of the set-point drawn for the second part, mol/L";
+        setpoint_high = 0.8, 0.0 => 100.0, "upper bound of it, mol/L";
+        setpoint_step = 250.0, 0.0 => 1e6, "steps of the first part";
+        quality_scale = 0.1, 1e-6 => 100.0, "deviation from the set-point at which the quality is 0, mol/L";
+        throughput_scale = 40.0, 1e-6 => 1e6, "product at which the throughput goal is 1, mol/min";
+        horizon = 500.0, 1.0 => 1e6, "steps after which the observed remaining time is 0";
+        start_ca = 0.877, 0.0 => 100.0, "mean concentration at the start, mol/L";
+        start_ca_spread = 0.02, 0.0 => 10.0, "largest deviation from it, mol/L";
+        start_temperature = 324.5, 200.0 => 500.0, "mean temperature at the start, K";
+        start_temperature_spread = 2.0, 0.0 => 100.0, "largest deviation from it, K";
+        start_pressure = 3.0, 0.0 => 100.0, "pressure at the start, bar";
+        dt = 0.1, 1e-6 => 0.1, "time between two steps, min; ten RK4 sub-steps";
+    }
+}
+
+/// What the sub-steps of one step share, and their rates of change.
+///
+/// The sub-steps integrate five quantities: `CA`, `theta = T - 350 K`, `n`, and with them
+///
+/// ```text
+/// v = -1/T        v' = v² T'                  kappa = k^(1/4)        kappa' = E/(4R) kappa v² T'
+/// ```
+///
+/// so that a rate is a polynomial. With an exponential and a quotient in each of the forty rates of a step,
+/// each waiting for the one before, a step takes twice the time. `v` and `kappa` start each step from their
+/// exact values. The fourth root grows slowly enough that RK4 follows it well: up to a trip the error is
+/// below 1e-5 of the value.
+///
+struct Core<R> {
+    /// E/(4R), K
+    quarter_activation: R,
+    /// K L/mol
+    heat_rise: R,
+    /// 1/min
+    cooling: R,
+    /// No more than all of A can react in a sub-step. Without this limit, which matters above 429 K, RK4
+    /// leaves all bounds when a reactor that nobody stops has ignited; with it CA stays positive.
+    fastest: R,
+    caf: R,
+    /// mol/mol times L
+    gas_yield: R,
+    /// bar/(mol K)
+    gas_factor: R,
+    // The actuators at the node with `decay`, the part of their way still to go, are `x_0 + x_1 decay`:
+    /// q/V, 1/min
+    dilution: [R; 2],
+    /// q/V (Tf - 350 K) + cooling (Tc - 350 K), K/min
+    heating: [R; 2],
+    /// Flow through the vent, negative, mol/(min bar)
+    vent: [R; 2],
+}
+
+/// The actuators at one moment, as the rates need them.
+#[derive(Clone, Copy)]
+struct Node<R> {
+    dilution: R,
+    heating: R,
+    /// Heat lost per kelvin to feed and jacket, negative, 1/min
+    loss: R,
+    vent: R,
+}
+
+impl<R: Real> Core<R> {
+    #[inline(always)]
+    fn node(&self, decay: R) -> Node<R> {
+        let at = |[target, way]: [R; 2]| way.mul_add(decay, target);
+        let dilution = at(self.dilution);
+        Node { dilution, heating: at(self.heating), loss: -self.cooling - dilution, vent: at(self.vent) }
+    }
+
+    #[inline(always)]
+    fn temperature(theta: R) -> R {
+        theta + R::splat(REFERENCE_TEMPERATURE)
+    }
+
+    /// The rates of `CA`, `theta`, `n`, `v` and `kappa`.
+    #[inline(always)]
+    fn rate(&self, node: Node<R>, [ca, theta, gas, v, kappa]: [R; 5]) -> [R; 5] {
+        let root = kappa * kappa;
+        let reaction = (root * root).min(self.fastest) * ca;
+        let warming = self.heat_rise.mul_add(reaction, node.loss.mul_add(theta, node.heating));
+        let turning = v * v * warming;
+        let pressure_per_mol = Self::temperature(theta) * self.gas_factor;
+        let overpressure = pressure_per_mol.mul_add(gas, R::splat(-ATMOSPHERE)).max(R::splat(0.0));
+        [
+            node.dilution.mul_add(self.caf - ca, -reaction),
+            warming,
+            node.vent.mul_add(overpressure, self.gas_yield * reaction),
+            turning,
+            self.quarter_activation * kappa * turning,
+        ]
+    }
+
+    /// Where temperature and pressure are within the hard limits.
+    #[inline(always)]
+    fn within_trips(&self, theta: R, gas: R) -> R::Mask {
+        let temperature = Self::temperature(theta);
+        let pressure = (temperature * self.gas_factor) * gas;
+        let inside = |x: R, [low, high]: [f64; 2]| x.ge(R::splat(low)) & x.le(R::splat(high));
+        inside(temperature, TEMPERATURE_TRIP) & inside(pressure, PRESSURE_TRIP)
+    }
+}
+
+impl<R: Real> Params<R> {
+    /// P/(n T), bar/(mol K).
+    #[inline(always)]
+    fn gas_factor(&self) -> R {
+        R::splat(GAS_CONSTANT) / self.headspace
+    }
+}
+
+impl<R: Real> State<R> {
+    /// The set-point of the step that begins in this state.
+    #[inline(always)]
+    fn setpoint(&self, params: &Params<R>) -> R {
+        R::select(R::from_uint(self.step).lt(params.setpoint_step), params.setpoint, self.late_setpoint)
+    }
+}
+
+impl ChemicalReactor {
+    /// What the observation must satisfy for safe operation.
+    fn constraints(&self) -> Vec<Constraint> {
+        let ([cold, hot], [vacuum, burst]) = (TEMPERATURE_TRIP, PRESSURE_TRIP);
+        let constraints = vec![
+            Constraint::hard("temperature_trip", "temperature", cold, hot),
+            Constraint::hard("pressure_trip", "pressure", vacuum, burst),
+            Constraint::soft("temperature_alarm", "temperature", f64::NEG_INFINITY, 365.0),
+            Constraint::soft("pressure_alarm", "pressure", f64::NEG_INFINITY, 8.0),
+        ];
+        if self.normalize_obs {
+            return normalized_constraints(constraints, OBSERVATION_NAMES, &NORMAL_RANGE);
+        }
+        constraints
+    }
+}
+
+impl LaneEnv for ChemicalReactor {
+    type State<R: Real> = State<R>;
+    type Params<R: Real> = Params<R>;
+    type Action<R: Real> = [R; 3];
+    type Obs<R: Real> = [R; 12];
+
+    fn spec(&self) -> EnvSpec {
+        let inf = f32::INFINITY;
+        let low = [0.0, 0.0, 0.0, 0.0, 285.0, 80.0, 0.0, 0.0, -inf, 0.0, -inf, 0.0];
+        let high = [inf, inf, inf, inf, 315.0, 120.0, 1.0, inf, inf, inf, inf, 1.0];
+        let bounds = |bounds: [f32; 12]| match self.normalize_obs {
+            true => bounds.iter().zip(NORMAL_RANGE).map(|(x, range)| scaled(f64::from(*x), range) as f32).collect(),
+            false => bounds.to_vec(),
+        };
+        EnvSpec {
+            options: vec![
+                OptionInfo::flag(
+                    "disturbances",
+                    self.disturbances,
+                    "whether temperature and concentration of the feed drift",
+                ),
+                OptionInfo::flag(
+                    "normalize_obs",
+                    self.normalize_obs,
+                    "observations (and the signals of constraints) scaled to about [-1, 1] instead of K, bar, mol/L",
+                ),
+            ],
+            dt: Some(0.1),
+            dt_param: Some("dt"),
+            constraints: self.constraints(),
+            ..EnvSpec::of::<Self>(
+                "ChemicalReactor-v0",
+                "hold the concentration of an exothermic stirred tank reactor, CSTR, near its ignition with jacket \
+                 temperature, feed and vent",
+                ObservationSpace::vector(OBSERVATION_NAMES, bounds(low), bounds(high)),
+                ActionSpace::Box { low: vec![-1.0; 3], high: vec![1.0; 3] },
+                500,
+            )
+        }
+    }
+
+    fn set_safety(&mut self, mode: SafetyMode) {
+        self.stop_at_trip = mode == SafetyMode::Enforce;
+    }
+
+    fn set_option(&mut self, name: &str, value: &str) {
+        let chosen = value == "true";
+        match name {
+            "disturbances" => self.disturbances = chosen,
+            _ => self.normalize_obs = chosen,
+        }
+    }
+
+    fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
+        check_order("setpoint_low", params.setpoint_low, "setpoint_high", params.setpoint_high)
+    }
+
+    #[inline(always)]
+    fn reset<R: Real>(&self, p: &Params<R>, draws: &mut Draws<R>) -> State<R> {
+        let mut around = |centre: R, spread: R| draws.uniform(centre - spread, centre + spread);
+        let ca = around(p.start_ca, p.start_ca_spread);
+        let theta = around(p.start_temperature - R::splat(REFERENCE_TEMPERATURE), p.start_temperature_spread);
+        let zero = R::splat(0.0);
+        State {
+            ca,
+            cb: (p.feed_concentration - ca).max(zero),
+            theta,
+            gas: p.start_pressure / (Core::temperature(theta) * p.gas_factor()),
+            jacket: p.coolant_centre - R::splat(REFERENCE_JACKET),
+            q: p.flow_centre,
+            v: R::splat(0.5),
+            tf: p.feed_temperature,
+            caf: p.feed_concentration,
+            late_setpoint: draws.uniform(p.setpoint_low, p.setpoint_high),
+            last_a0: zero,
+            last_a1: zero,
+            last_a2: zero,
+            step: R::Uint::splat(0),
+        }
+    }
+
+    #[inline(always)]
+    fn step<R: Real>(
+        &self,
+        p: &Params<R>,
+        state: &State<R>,
+        action: [R; 3],
+        draws: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
+        let (zero, one) = (R::splat(0.0), R::splat(1.0));
+        let reference = R::splat(REFERENCE_TEMPERATURE);
+        let [a0, a1, a2] = action.map(|a| a.clamp(-one, one));
+        let jacket_command = p.coolant_range.mul_add(a0, p.coolant_centre - R::splat(REFERENCE_JACKET));
+        let q_command = p.flow_range.mul_add(a1, p.flow_centre);
+        let v_command = a2.mul_add(R::splat(0.5), R::splat(0.5));
+
+        // How far the actuators are from their commands; it shrinks by the same factor for all.
+        let (jacket_way, q_way, v_way) = (state.jacket - jacket_command, state.q - q_command, state.v - v_command);
+        let per_volume = one / p.volume;
+        let per_heat = one / (p.density * p.heat_capacity);
+        let cooling = p.heat_transfer * per_volume * per_heat;
+        let dilution = [q_command * per_volume, q_way * per_volume];
+        let feed_heat = state.tf - reference;
+        let sub_step = p.dt * R::splat(1.0 / SUB_STEPS as f64);
+        let fastest = R::splat(SUB_STEPS as f64) / p.dt;
+        let core = Core {
+            quarter_activation: p.activation * R::splat(0.25),
+            heat_rise: p.reaction_heat * per_heat,
+            cooling,
+            fastest,
+            caf: state.caf,
+            gas_yield: p.gas_yield * p.volume,
+            gas_factor: p.gas_factor(),
+            dilution,
+            heating: [
+                dilution[0].mul_add(
+                    feed_heat,
+                    cooling * (jacket_command - R::splat(REFERENCE_TEMPERATURE - REFERENCE_JACKET)),
+                ),
+                dilution[1].mul_add(feed_heat, cooling * jacket_way),
+            ],
+            vent: [v_command, v_way].map(|v| -p.valve * v),
+        };
+
+        // k at 350 K times the rest: a difference of two large logarithms would lose six bits.
+        let exponent = p.activation * R::splat(1.0 / REFERENCE_TEMPERATURE);
+        let v = -one / Core::temperature(state.theta);
+        let k = p.k0 * (-exponent).exp() * (-exponent * state.theta * v).exp();
+        let kappa = k.sqrt().sqrt();
+        let mut x = [state.ca, state.theta, state.gas, v, kappa];
+
+        let half_decay = (R::splat(-0.5) * sub_step / p.lag).exp();
+        let mut running = R::Mask::splat(true);
+        let (mut elapsed, mut decay) = (zero, one);
+        let mut node = core.node(decay);
+        for _ in 0..SUB_STEPS {
+            // A lane that stands still takes steps of no length.
+            let (h, factor) = if self.stop_at_trip {
+                (sub_step.keep(running), R::select(running, half_decay, one))
+            } else {
+                (sub_step, half_decay)
+            };
+            let middle = core.node(decay * factor);
+            decay = decay * factor * factor;
+            let end = core.node(decay);
+            let nodes = [node, middle, end];
+            x = rk4(x, h, |half, x| core.rate(nodes[half], x));
+            node = end;
+            elapsed = elapsed + h;
+            if self.stop_at_trip {
+                running = running & core.within_trips(x[1], x[2]);
+            }
+        }
+        let [ca, theta, gas, ..] = x;
+
+        // CA + CB approaches CAf as water in a stirred tank would.
+        let exchanged = dilution[0].mul_add(elapsed, dilution[1] * p.lag * (one - decay));
+        let missing = (state.caf - state.ca - state.cb) * (-exchanged).exp();
+        let cb = state.caf - missing - ca;
+        let jacket = jacket_way.mul_add(decay, jacket_command);
+        let q = q_way.mul_add(decay, q_command);
+        let v = v_way.mul_add(decay, v_command);
+
+        let quality = one - ((ca - state.setpoint(p)).abs() / p.quality_scale).min(one);
+        let throughput = (q * cb / p.throughput_scale).clamp(zero, one);
+        let changes = (a0 - state.last_a0).abs() + (a1 - state.last_a1).abs() + (a2 - state.last_a2).abs();
+        let economy = changes.mul_add(R::splat(-0.25 / 3.0), v.mul_add(R::splat(-0.5), one));
+        let reward = R::splat(0.6) * quality + R::splat(0.2) * throughput + R::splat(0.2) * economy;
+
+        let (mut tf, mut caf) = (state.tf, state.caf);
+        if self.disturbances {
+            let (first, second) = normal_pair(draws);
+            let drift = |value: R, mean: R| p.disturbance_memory.mul_add(value - mean, mean);
+            tf = p.disturbance_temperature.mul_add(first, drift(tf, p.feed_temperature));
+            caf = p.disturbance_concentration.mul_add(second, drift(caf, p.feed_concentration));
+        }
+        let state = State {
+            ca,
+            cb,
+            theta,
+            gas,
+            jacket,
+            q,
+            v,
+            tf,
+            caf,
+            late_setpoint: state.late_setpoint,
+            last_a0: a0,
+            last_a1: a1,
+            last_a2: a2,
+            step: state.step.wrapping_add(R::Uint::splat(1)),
+        };
+        Step { state, reward, terminated: R::Mask::splat(false) }
+    }
+
+    #[inline(always)]
+    fn observe<R: Real>(&self, p: &Params<R>, state: &State<R>) -> [R; 12] {
+        let setpoint = state.setpoint(p);
+        let remaining = (R::splat(1.0) - R::from_uint(state.step) / p.horizon).max(R::splat(0.0));
+        let temperature = Core::temperature(state.theta);
+        let obs = [
+            temperature,
+            (temperature * p.gas_factor()) * state.gas,
+            state.ca,
+            state.cb,
+            state.jacket + R::splat(REFERENCE_JACKET),
+            state.q,
+            state.v,
+            state.tf,
+            state.caf,
+            setpoint,
+            setpoint - state.ca,
+            remaining,
+        ];
+        if self.normalize_obs { crate::limits::normalized(obs, &NORMAL_RANGE) } else { obs }
+    }
+}
+
+/// Two independent standard normal numbers: both halves of Box and Muller's pair.
+#[inline(always)]
+fn normal_pair<R: Real>(draws: &mut Draws<R>) -> (R, R) {
+    let radius = (R::splat(-2.0) * draws.unit_above_zero().ln()).sqrt();
+    let (sin, cos) = (draws.unit() * R::splat(std::f64::consts::TAU)).sin_cos();
+    (radius * cos, radius * sin)
+}
+
+#[cfg(test)]
+mod tests;
