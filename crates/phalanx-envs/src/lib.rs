@@ -22,6 +22,7 @@
 //! ```
 
 mod acrobot;
+pub mod arc;
 mod cartpole;
 #[cfg(test)]
 mod golden;

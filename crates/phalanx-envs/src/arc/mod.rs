@@ -1,0 +1,12 @@
+//! `ARC-v0`: the Abstraction and Reasoning Corpus as an environment that edits a grid.
+//!
+//! Source: our reference document, which is JaxARC with its faults removed; each module names the ones
+//! it removes. `README.md` in this folder shows how the modules fit together.
+
+pub mod flood;
+pub mod grid;
+pub mod ops;
+pub mod similarity;
+pub mod state;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,101 @@
+//! How much a grid agrees with its target.
+
+use super::grid::{Canvas, Cells, Size};
+
+/// Agreement of a working grid with a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Similarity {
+    /// Cells in both with the same colour.
+    pub matches: u32,
+    /// Cells in at least one of both.
+    pub union: u32,
+}
+
+impl Similarity {
+    /// Counts.
+    ///
+    /// A recount of the whole canvas, not an update for changed cells: 30 x 30 cells are 30 comparisons of a
+    /// register, which is less than an operation that keeps books would pay.
+    #[inline(always)]
+    pub fn of<const N: usize, const S: usize>(cells: &Cells<N, S>, size: Size, target: &Canvas<N, S>) -> Self {
+        // A column has at most 31 matches, so a byte per column holds them.
+        let mut columns = [0_u8; S];
+        for (ours, theirs) in cells.iter().zip(&target.cells) {
+            for c in 0..S {
+                // Padding agrees with padding but counts for nothing.
+                columns[c] += u8::from((ours[c] == theirs[c]) & (ours[c] >= 0));
+            }
+        }
+        let common = u32::from(size.height.min(target.size.height)) * u32::from(size.width.min(target.size.width));
+        Self {
+            matches: columns.iter().map(|count| u32::from(*count)).sum(),
+            union: size.area() + target.size.area() - common,
+        }
+    }
+
+    /// From 0 to 1; 1 if there are no cells at all.
+    #[inline(always)]
+    pub fn value(self) -> f32 {
+        if self.union == 0 { 1.0 } else { self.matches as f32 / self.union as f32 }
+    }
+
+    /// Same size and all cells equal.
+    #[inline(always)]
+    pub fn is_solved(self) -> bool {
+        // Every cell of the union matches, so none is in one of both only.
+        self.matches == self.union
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arc::testing::{canvas, random_canvas, random_words};
+
+    fn similarity<const N: usize, const S: usize>(working: &Canvas<N, S>, target: &Canvas<N, S>) -> Similarity {
+        Similarity::of(&working.cells, working.size, target)
+    }
+
+    #[test]
+    fn golden_values() {
+        let target = canvas::<4, 8>("1 2 / 3 4");
+        for (working, matches, union) in
+            [("1 2 / 3 4", 4, 4), ("1 2 0 / 3 4 0", 4, 6), ("1 2", 2, 4), ("1 0 / 3 4", 3, 4)]
+        {
+            let found = similarity(&canvas(working), &target);
+            assert_eq!(found, Similarity { matches, union }, "{working}");
+            assert_eq!(found.value(), matches as f32 / union as f32);
+        }
+        let nothing = Canvas::<4, 8>::EMPTY;
+        assert_eq!(similarity(&nothing, &nothing).value(), 1.0);
+    }
+
+    fn agrees_with_counting_cells<const N: usize, const S: usize>() {
+        let mut word = random_words(5);
+        for _ in 0..2_000 {
+            let (a, mut b) = (random_canvas::<N, S>(&mut word, 2), random_canvas::<N, S>(&mut word, 2));
+            if word() % 4 == 0 {
+                b = a;
+            }
+            let (mut matches, mut union) = (0, 0);
+            for r in 0..N {
+                for c in 0..N {
+                    let (x, y) = (a.get(r, c), b.get(r, c));
+                    union += u32::from(x >= 0 || y >= 0);
+                    matches += u32::from(x >= 0 && x == y);
+                }
+            }
+            let found = similarity(&a, &b);
+            assert_eq!(found, Similarity { matches, union });
+            assert_eq!(found.is_solved(), a == b);
+            assert_eq!(found.value() == 1.0, found.is_solved());
+        }
+    }
+
+    #[test]
+    fn similarity_is_one_if_and_only_if_solved() {
+        agrees_with_counting_cells::<5, 8>();
+        agrees_with_counting_cells::<10, 16>();
+        agrees_with_counting_cells::<30, 32>();
+    }
+}
