@@ -3,10 +3,14 @@
 //! Source: our reference document, which is JaxARC with its faults removed; each module names the ones
 //! it removes. `README.md` in this folder shows how the modules fit together.
 
+pub mod action;
 pub mod flood;
 pub mod grid;
 pub mod ops;
+pub mod reward;
 pub mod similarity;
+pub mod start;
 pub mod state;
+pub mod task;
 #[cfg(test)]
 mod testing;
