@@ -192,10 +192,9 @@ impl<const N: usize> Encoding<N> {
                 (index >> (N * N), Selection::from_fn(|r, c| index >> (last - (r * N + c)) & 1 == 1))
             }
             Format::Point => (index / (n * n), Selection::point(digit(n), digit(1))),
-            Format::Bbox => (
-                index / (n * n * n * n),
-                Selection::rectangle((digit(n * n * n), digit(n * n)), (digit(n), digit(1))),
-            ),
+            Format::Bbox => {
+                (index / (n * n * n * n), Selection::rectangle((digit(n * n * n), digit(n * n)), (digit(n), digit(1))))
+            }
         };
         Action { op: self.operation(op as usize), selection }
     }
@@ -225,7 +224,8 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let flat = |format| (Encoding::<5>::new(format, None).flat_size(), Encoding::<30>::new(format, None).flat_size());
+        let flat =
+            |format| (Encoding::<5>::new(format, None).flat_size(), Encoding::<30>::new(format, None).flat_size());
         assert_eq!(flat(Format::Point), (Some(875), Some(31_500)));
         assert_eq!(flat(Format::Bbox), (Some(21_875), Some(28_350_000)));
         assert_eq!(flat(Format::Mask), (Some(35 << 25), None));

@@ -1,9 +1,10 @@
 //! The canvas, the selection and the clipboard: plain data of a fixed size.
 //!
-//! A canvas has N x N cells in rows of S bytes. With S = 32 a row is one AVX2 register, with S = 8 one
-//! word, so a loop over a row compiles to a few vector instructions and the small canvas pays nothing
-//! for the large one. A selection is one bit mask per row. Rows and columns count from 0; the active
-//! area is always the top-left h x w rectangle and everything else is [`PADDING`].
+//! A canvas has N x N cells in rows of W words, eight cells to a word. With W = 4 a row is one AVX2
+//! register, with W = 1 a general one; row operations are written over words, so both get the
+//! instructions they should and the small canvas pays nothing for the large one. A selection is one bit
+//! mask per row. Rows and columns count from 0; the active area is always the top-left h x w rectangle
+//! and everything else is [`PADDING`].
 //!
 //! Cells and size are separate, because plain data of a generic size can only be derived for arrays:
 //! [`State`](super::state::State) keeps the cells as arrays and the sizes in a header.
@@ -16,8 +17,29 @@ pub const PADDING: i8 = -1;
 /// Number of colours.
 pub const COLOURS: u8 = 10;
 
-/// Colours 0..=9 inside of the active area, [`PADDING`] outside; columns from N to S are always padding.
-pub type Cells<const N: usize, const S: usize> = [[i8; S]; N];
+/// Colours 0..=9 inside of the active area, [`PADDING`] outside, a byte each, the first column in the
+/// lowest byte; columns from N to 8 W are always padding.
+pub type Cells<const N: usize, const W: usize> = [Row<W>; N];
+
+/// One row of cells.
+pub type Row<const W: usize> = [u64; W];
+
+/// A row of padding.
+pub const fn padding<const W: usize>() -> Row<W> {
+    [u64::MAX; W]
+}
+
+/// The bytes of all rows; row r begins at 8 W r.
+#[inline(always)]
+pub fn bytes<const N: usize, const W: usize>(cells: &Cells<N, W>) -> &[i8] {
+    bytemuck::cast_slice(cells.as_flattened())
+}
+
+/// The bytes of all rows, to change them.
+#[inline(always)]
+pub fn bytes_mut<const N: usize, const W: usize>(cells: &mut Cells<N, W>) -> &mut [i8] {
+    bytemuck::cast_slice_mut(cells.as_flattened_mut())
+}
 
 /// The size of an active area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -31,9 +53,9 @@ pub struct Size {
 
 /// A grid with its size, padded to N x N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Canvas<const N: usize, const S: usize> {
+pub struct Canvas<const N: usize, const W: usize> {
     /// The colours.
-    pub cells: Cells<N, S>,
+    pub cells: Cells<N, W>,
     /// The active area.
     pub size: Size,
 }
@@ -68,9 +90,9 @@ pub struct Corner {
 
 /// Copied cells in their original places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clipboard<const N: usize, const S: usize> {
+pub struct Clipboard<const N: usize, const W: usize> {
     /// Colours, [`PADDING`] where nothing was copied: the mask is implied.
-    pub cells: Cells<N, S>,
+    pub cells: Cells<N, W>,
     /// Where they begin.
     pub corner: Corner,
 }
@@ -102,16 +124,14 @@ impl std::fmt::Display for Size {
     }
 }
 
-impl<const N: usize, const S: usize> Canvas<N, S> {
-    const SHAPE_IS_SOUND: () = assert!(
-        N >= 1 && N <= 31 && N <= S && S <= 32 && S.is_multiple_of(8),
-        "rows of 8 to 32 bytes, at most 31 cells"
-    );
+impl<const N: usize, const W: usize> Canvas<N, W> {
+    const SHAPE_IS_SOUND: () =
+        assert!(N >= 1 && N <= 31 && N <= 8 * W && W <= 4, "at most 31 cells in at most 4 words");
 
     /// No active area at all: what stands for a target that is not known.
     pub const EMPTY: Self = {
         let () = Self::SHAPE_IS_SOUND;
-        Self { cells: [[PADDING; S]; N], size: Size { height: 0, width: 0 } }
+        Self { cells: [padding(); N], size: Size { height: 0, width: 0 } }
     };
 
     /// One colour on `height` x `width`.
@@ -129,7 +149,7 @@ impl<const N: usize, const S: usize> Canvas<N, S> {
         assert!(height <= N && width <= N, "{height} x {width} cells on a canvas of {N} x {N}");
         let size = Size { height: height as u8, width: width as u8 };
         let mut canvas = Self { size, ..Self::EMPTY };
-        for (r, row) in canvas.cells.iter_mut().enumerate().take(height) {
+        for (r, row) in bytes_mut(&mut canvas.cells).chunks_exact_mut(8 * W).enumerate().take(height) {
             for (c, cell) in row.iter_mut().enumerate().take(width) {
                 *cell = colour(r, c);
             }
@@ -139,7 +159,7 @@ impl<const N: usize, const S: usize> Canvas<N, S> {
 
     /// The colour of a cell, or [`PADDING`].
     pub fn get(&self, row: usize, column: usize) -> i8 {
-        self.cells[row][column]
+        bytes(&self.cells)[row * 8 * W + column]
     }
 
     /// Whether colours are inside and padding outside; every operation keeps this true.
@@ -147,7 +167,7 @@ impl<const N: usize, const S: usize> Canvas<N, S> {
         let (height, width) = (usize::from(self.size.height), usize::from(self.size.width));
         height <= N
             && width <= N
-            && self.cells.iter().enumerate().all(|(r, row)| {
+            && bytes(&self.cells).chunks_exact(8 * W).enumerate().all(|(r, row)| {
                 row.iter().enumerate().all(|(c, cell)| match r < height && c < width {
                     true => (0..COLOURS as i8).contains(cell),
                     false => *cell == PADDING,
@@ -248,9 +268,9 @@ impl Corner {
     pub const NONE: Self = Self { top: u8::MAX, left: 0 };
 }
 
-impl<const N: usize, const S: usize> Clipboard<N, S> {
+impl<const N: usize, const W: usize> Clipboard<N, W> {
     /// Nothing copied.
-    pub const EMPTY: Self = Self { cells: [[PADDING; S]; N], corner: Corner::NONE };
+    pub const EMPTY: Self = Self { cells: [padding(); N], corner: Corner::NONE };
 }
 
 /// The bits of columns `left..=right`, which are below 31.
@@ -259,24 +279,28 @@ fn columns(left: usize, right: usize) -> u32 {
     (2_u32 << right) - (1 << left)
 }
 
-/// Bits spread to bytes: -1 where a bit is set, 0 elsewhere.
+/// A bit in the lowest place of every byte.
+pub(super) const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// The highest bit of every byte: no colour has it, padding does.
+pub(super) const HIGHS: u64 = ONES << 7;
+
+/// Bits spread to bytes: 255 where a bit is set, 0 elsewhere.
 #[inline(always)]
-pub(super) fn lanes<const S: usize>(bits: u32) -> [i8; S] {
-    let mut bytes = [0; S];
-    for (k, eight) in bytes.chunks_exact_mut(8).enumerate() {
-        eight.copy_from_slice(&SPREAD[(bits >> (8 * k)) as u8 as usize]);
-    }
-    bytes
+pub(super) fn lanes<const W: usize>(bits: u32) -> Row<W> {
+    std::array::from_fn(|k| SPREAD[(bits >> (8 * k)) as u8 as usize])
 }
 
-/// Each byte spread to eight lanes.
-static SPREAD: [[i8; 8]; 256] = {
-    let mut table = [[0; 8]; 256];
+/// Each byte spread to eight: a load is faster than the arithmetic, which has no broadcast of a bit.
+static SPREAD: [u64; 256] = {
+    let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let mut bit = 0;
         while bit < 8 {
-            table[byte][bit] = -((byte >> bit & 1) as i8);
+            if byte >> bit & 1 == 1 {
+                table[byte] |= 0xff << (8 * bit);
+            }
             bit += 1;
         }
         byte += 1;
@@ -284,10 +308,18 @@ static SPREAD: [[i8; 8]; 256] = {
     table
 };
 
-/// `new` where the mask's bytes are -1, `old` where they are 0.
+/// `new` where the mask has 255, `old` where it has 0.
 #[inline(always)]
-pub(super) fn blend<const S: usize>(mask: &[i8; S], new: &[i8; S], old: &[i8; S]) -> [i8; S] {
-    std::array::from_fn(|c| (new[c] & mask[c]) | (old[c] & !mask[c]))
+pub(super) fn blend<const W: usize>(mask: &Row<W>, new: &Row<W>, old: &Row<W>) -> Row<W> {
+    std::array::from_fn(|k| (new[k] & mask[k]) | (old[k] & !mask[k]))
+}
+
+/// The highest bit of each byte in which `a` and `b` are equal.
+#[inline(always)]
+pub(super) fn equal_bytes(a: u64, b: u64) -> u64 {
+    let differ = a ^ b;
+    // The sum carries into the highest bit of a byte unless its lower bits are 0.
+    !(((differ & !HIGHS) + !HIGHS) | differ) & HIGHS
 }
 
 #[cfg(test)]
@@ -305,7 +337,7 @@ mod tests {
         assert_eq!(Selection::<5>::point(7, 2), Selection::cells(&[(4, 2)]));
         assert_eq!(Selection::<5>::EMPTY.bounds(), None);
         assert_eq!(Selection::<5>::EMPTY.last(), None);
-        let canvas = Canvas::<5, 8>::filled(2, 3, 0);
+        let canvas = Canvas::<5, 1>::filled(2, 3, 0);
         assert_eq!(canvas.size.selection(), Selection::<5>::rectangle((0, 0), (1, 2)));
         assert_eq!(some.within(canvas.size), Selection::EMPTY);
         assert_eq!(Selection::<30>::rectangle((0, 0), (29, 29)).count(), 900);
@@ -314,8 +346,20 @@ mod tests {
     #[test]
     fn lanes_spread_every_bit_to_its_byte() {
         for bits in [0, 1, 0x8000_0001, 0x1234_5678, u32::MAX] {
-            assert_eq!(lanes::<32>(bits), std::array::from_fn(|c| -((bits >> c & 1) as i8)));
-            assert_eq!(lanes::<8>(bits), std::array::from_fn(|c| -((bits >> c & 1) as i8)));
+            let spread: Vec<i8> = (0..32).map(|c| -((bits >> c & 1) as i8)).collect();
+            assert_eq!(bytemuck::cast_slice::<_, i8>(&lanes::<4>(bits)), spread);
+            assert_eq!(bytemuck::cast_slice::<_, i8>(&lanes::<1>(bits)), &spread[..8]);
+        }
+    }
+
+    #[test]
+    fn equal_bytes_are_found_exactly() {
+        for a in 0..=255_u64 {
+            for b in 0..=255_u64 {
+                let found = equal_bytes(a | 7 << 8 | a << 56, b | 7 << 8 | b << 56);
+                let expected = if a == b { HIGHS } else { HIGHS & 0x00ff_ffff_ffff_ff00 };
+                assert_eq!(found, expected, "{a} {b}");
+            }
         }
     }
 }

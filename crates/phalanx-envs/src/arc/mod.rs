@@ -4,8 +4,10 @@
 //! it removes. `README.md` in this folder shows how the modules fit together.
 
 pub mod action;
+pub mod env;
 pub mod flood;
 pub mod grid;
+pub mod observe;
 pub mod ops;
 pub mod reward;
 pub mod similarity;

@@ -7,7 +7,9 @@
 //! area; all keep colours inside and padding outside.
 
 use super::flood;
-use super::grid::{Bounds, Canvas, Cells, Corner, PADDING, Selection, Size, blend, lanes};
+use super::grid::{
+    Bounds, Canvas, Cells, Corner, HIGHS, ONES, Row, Selection, Size, blend, bytes, bytes_mut, lanes, padding,
+};
 
 /// Number of operations.
 pub const OPERATIONS: u8 = 35;
@@ -90,20 +92,20 @@ impl Category {
 
 /// What operations work on.
 #[derive(Debug)]
-pub struct Desk<'a, const N: usize, const S: usize> {
+pub struct Desk<'a, const N: usize, const W: usize> {
     /// The working grid.
-    pub grid: &'a mut Cells<N, S>,
+    pub grid: &'a mut Cells<N, W>,
     /// Its size.
     pub size: &'a mut Size,
     /// The clipboard.
-    pub clipboard: &'a mut Cells<N, S>,
+    pub clipboard: &'a mut Cells<N, W>,
     /// Where its cells begin.
     pub corner: &'a mut Corner,
     /// The input that "copy input" copies.
-    pub input: &'a Canvas<N, S>,
+    pub input: &'a Canvas<N, W>,
 }
 
-impl<const N: usize, const S: usize> Desk<'_, N, S> {
+impl<const N: usize, const W: usize> Desk<'_, N, W> {
     /// Executes an operation with the selection as the agent gave it, and returns the effective one.
     ///
     /// # Panics
@@ -147,7 +149,7 @@ impl<const N: usize, const S: usize> Desk<'_, N, S> {
     #[inline(always)]
     fn copy(&mut self, selected: &Selection<N>, bounds: Option<Bounds>) {
         for (r, row) in self.clipboard.iter_mut().enumerate() {
-            *row = blend(&lanes(selected.0[r]), &self.grid[r], &[PADDING; S]);
+            *row = blend(&lanes(selected.0[r]), &self.grid[r], &padding());
         }
         *self.corner = match bounds {
             Some(bounds) => Corner { top: bounds.top as u8, left: bounds.left as u8 },
@@ -158,8 +160,8 @@ impl<const N: usize, const S: usize> Desk<'_, N, S> {
 
 /// Colours the selection.
 #[inline(always)]
-fn fill<const N: usize, const S: usize>(
-    grid: &mut Cells<N, S>,
+fn fill<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
     selected: &Selection<N>,
     bounds: Option<Bounds>,
     colour: i8,
@@ -167,13 +169,13 @@ fn fill<const N: usize, const S: usize>(
     let Some(bounds) = bounds else { return };
     let rows = grid.iter_mut().zip(&selected.0);
     for (row, bits) in rows.take(bounds.bottom + 1).skip(bounds.top) {
-        *row = blend(&lanes(*bits), &[colour; S], row);
+        *row = blend(&lanes(*bits), &[ONES * colour as u64; W], row);
     }
 }
 
 /// Colours the region around the only selected cell.
-fn flood_fill<const N: usize, const S: usize>(
-    grid: &mut Cells<N, S>,
+fn flood_fill<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
     selected: &Selection<N>,
     bounds: Option<Bounds>,
     colour: i8,
@@ -189,7 +191,7 @@ fn flood_fill<const N: usize, const S: usize>(
 
 /// Moves, rotations and flips of the content of a rectangle.
 #[inline(always)]
-fn transform<const N: usize, const S: usize>(cells: &mut Cells<N, S>, op: u8, bounds: Bounds) {
+fn transform<const N: usize, const W: usize>(cells: &mut Cells<N, W>, op: u8, bounds: Bounds) {
     let Bounds { top, left, bottom, right } = bounds;
     match op {
         20 => {
@@ -207,25 +209,24 @@ fn transform<const N: usize, const S: usize>(cells: &mut Cells<N, S>, op: u8, bo
             cells[top] = blend(&mask, &last, &cells[top]);
         }
         22 => {
-            let mask = lanes(bounds.columns() & !(1 << right));
+            let (inner, edge) = (lanes(bounds.columns() & !(1 << right)), lanes(1 << right));
             for row in &mut cells[top..=bottom] {
-                let (first, shifted) = (row[left], std::array::from_fn(|c| row[(c + 1) % S]));
-                *row = blend(&mask, &shifted, row);
-                row[right] = first;
+                let first = [byte(row, left) * ONES; W];
+                *row = blend(&edge, &first, &blend(&inner, &towards_left(row), row));
             }
         }
         23 => {
-            let mask = lanes(bounds.columns() & !(1 << left));
+            let (inner, edge) = (lanes(bounds.columns() & !(1 << left)), lanes(1 << left));
             for row in &mut cells[top..=bottom] {
-                let (last, shifted) = (row[right], std::array::from_fn(|c| row[(c + S - 1) % S]));
-                *row = blend(&mask, &shifted, row);
-                row[left] = last;
+                let last = [byte(row, right) * ONES; W];
+                *row = blend(&edge, &last, &blend(&inner, &towards_right(row), row));
             }
         }
         24 | 25 => rotate(cells, op == 24, bounds),
         26 => {
+            let mask = lanes(bounds.columns());
             for row in &mut cells[top..=bottom] {
-                row[left..=right].reverse();
+                *row = blend(&mask, &mirrored(row, left + right), row);
             }
         }
         _ => {
@@ -242,51 +243,93 @@ fn transform<const N: usize, const S: usize>(cells: &mut Cells<N, S>, op: u8, bo
 }
 
 /// A quarter turn of a square; other rectangles stay as they are.
-fn rotate<const N: usize, const S: usize>(cells: &mut Cells<N, S>, clockwise: bool, bounds: Bounds) {
+fn rotate<const N: usize, const W: usize>(cells: &mut Cells<N, W>, clockwise: bool, bounds: Bounds) {
     let (side, width) = bounds.extent();
     if side != width {
         return;
     }
     let old = *cells;
-    let (top, left) = (bounds.top, bounds.left);
-    for i in 0..side {
-        for j in 0..side {
-            let (r, c) = if clockwise { (side - 1 - j, i) } else { (j, side - 1 - i) };
-            cells[top + i][left + j] = old[top + r][left + c];
+    let (old, cells) = (bytes(&old), bytes_mut(cells));
+    let place = |r: usize, c: usize| (bounds.top + r) * 8 * W + bounds.left + c;
+    for r in 0..side {
+        for c in 0..side {
+            let source = if clockwise { place(side - 1 - c, r) } else { place(c, side - 1 - r) };
+            cells[place(r, c)] = old[source];
         }
     }
 }
 
+/// A cell of a row.
+#[inline(always)]
+fn byte<const W: usize>(row: &Row<W>, column: usize) -> u64 {
+    row[column / 8] >> (8 * (column % 8)) & 0xff
+}
+
+/// Every cell one column to the left; what comes in at the right is of no meaning.
+#[inline(always)]
+fn towards_left<const W: usize>(row: &Row<W>) -> Row<W> {
+    std::array::from_fn(|k| row[k] >> 8 | row[(k + 1) % W] << 56)
+}
+
+/// Every cell one column to the right; what comes in at the left is of no meaning.
+#[inline(always)]
+fn towards_right<const W: usize>(row: &Row<W>) -> Row<W> {
+    std::array::from_fn(|k| row[k] << 8 | row[(k + W - 1) % W] >> 56)
+}
+
+/// Column c from column `sum` - c, where that is on the canvas.
+#[inline(always)]
+fn mirrored<const W: usize>(row: &Row<W>, sum: usize) -> Row<W> {
+    // Column c of the reversed row is column 8 W - 1 - c.
+    let reversed = std::array::from_fn(|k| row[W - 1 - k].swap_bytes());
+    shifted(&reversed, 8 * W as isize - 1 - sum as isize)
+}
+
+/// Column c from column c + `by`; what comes from beyond the row is 0.
+#[inline(always)]
+fn shifted<const W: usize>(row: &Row<W>, by: isize) -> Row<W> {
+    let (words, bits) = (by.div_euclid(8), 8 * by.rem_euclid(8) as u32);
+    let word = |k: isize| row.get(k as usize).copied().unwrap_or(0);
+    std::array::from_fn(|k| {
+        let first = k as isize + words;
+        // Two shifts, because one by all 64 bits is not allowed.
+        word(first) >> bits | word(first + 1) << 1 << (63 - bits)
+    })
+}
+
 /// Puts the clipboard's box to the corner of the selection's; selected cells without a copied one turn 0.
-fn paste<const N: usize, const S: usize>(
-    grid: &mut Cells<N, S>,
-    clipboard: &Cells<N, S>,
+fn paste<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
+    clipboard: &Cells<N, W>,
     corner: Corner,
     selected: &Selection<N>,
     bounds: Option<Bounds>,
 ) {
     let Some(bounds) = bounds.filter(|_| corner != Corner::NONE) else { return };
-    let (from_top, from_left) = (usize::from(corner.top), usize::from(corner.left));
-    let columns = (bounds.right + 1 - bounds.left).min(S - from_left);
+    let sideways = corner.left as isize - bounds.left as isize;
     for r in bounds.top..=bounds.bottom {
-        let mut moved = [0; S];
-        if let Some(source) = clipboard.get(from_top + r - bounds.top) {
-            for c in 0..columns {
-                moved[bounds.left + c] = source[from_left + c].max(0);
-            }
-        }
+        let source = clipboard.get(usize::from(corner.top) + r - bounds.top);
+        let moved = source.map_or([0; W], |row| shifted(&row.map(padding_to_zero), sideways));
         grid[r] = blend(&lanes(selected.0[r]), &moved, &grid[r]);
     }
 }
 
+/// Padding becomes colour 0.
+#[inline(always)]
+fn padding_to_zero(word: u64) -> u64 {
+    let highs = word & HIGHS;
+    // 255 in every byte that has its highest bit.
+    word & !((highs << 1).wrapping_sub(highs >> 7))
+}
+
 /// Cuts or extends the active area: the overlap stays, new cells are 0.
 #[inline(always)]
-fn resize<const N: usize, const S: usize>(grid: &mut Cells<N, S>, height: usize, width: usize) {
+fn resize<const N: usize, const W: usize>(grid: &mut Cells<N, W>, height: usize, width: usize) {
     let mask = lanes((1 << width) - 1);
     for (r, row) in grid.iter_mut().enumerate() {
         // Outside of the old area there is padding, which becomes 0 inside of the new one.
-        let inside = row.map(|cell| cell.max(0));
-        *row = if r < height { blend(&mask, &inside, &[PADDING; S]) } else { [PADDING; S] };
+        let inside = row.map(padding_to_zero);
+        *row = if r < height { blend(&mask, &inside, &padding()) } else { padding() };
     }
 }
 

@@ -51,7 +51,7 @@ impl Start {
 
     /// Draws a start grid.
     #[inline]
-    pub fn draw<const N: usize, const S: usize>(&self, input: &Canvas<N, S>, draws: &mut Draws<f32>) -> Canvas<N, S> {
+    pub fn draw<const N: usize, const W: usize>(&self, input: &Canvas<N, W>, draws: &mut Draws<f32>) -> Canvas<N, W> {
         if self.weights[0] > 0.0 && self.weights[1..] == [0.0; 3] {
             return *input;
         }
@@ -81,7 +81,7 @@ impl Start {
         chosen
     }
 
-    fn permute<const N: usize, const S: usize>(&self, input: &Canvas<N, S>, draws: &mut Draws<f32>) -> Canvas<N, S> {
+    fn permute<const N: usize, const W: usize>(&self, input: &Canvas<N, W>, draws: &mut Draws<f32>) -> Canvas<N, W> {
         let (height, width) = (usize::from(input.size.height), usize::from(input.size.width));
         let enabled = [self.rotate, self.mirror, self.recolour];
         let count = enabled.iter().filter(|on| **on).count() as u32;
@@ -89,7 +89,7 @@ impl Start {
             return *input;
         }
         let chosen = draws.below(count) as usize;
-        let cell = |r: usize, c: usize| input.cells[r][c];
+        let cell = |r: usize, c: usize| input.get(r, c);
         match (0..3).filter(|k| enabled[*k]).nth(chosen) {
             Some(0) => match draws.below(3) {
                 0 => Canvas::from_fn(width, height, |r, c| cell(height - 1 - c, r)),
@@ -110,7 +110,7 @@ impl Start {
         }
     }
 
-    fn random<const N: usize, const S: usize>(&self, input: &Canvas<N, S>, draws: &mut Draws<f32>) -> Canvas<N, S> {
+    fn random<const N: usize, const W: usize>(&self, input: &Canvas<N, W>, draws: &mut Draws<f32>) -> Canvas<N, W> {
         let (height, width) = (usize::from(input.size.height), usize::from(input.size.width));
         let mut coloured = |share: f32| {
             // Both are drawn for every cell, so that a cell's draws do not depend on other cells.
@@ -118,15 +118,16 @@ impl Start {
             if hit { colour } else { 0 }
         };
         let share = if self.dense { 0.7 * self.density } else { self.density };
-        let sparse = Canvas::<N, S>::from_fn(height, width, |_, _| coloured(share));
+        let sparse = Canvas::<N, W>::from_fn(height, width, |_, _| coloured(share));
         if !self.dense {
             return sparse;
         }
         Canvas::from_fn(height, width, |r, c| {
-            let rows = &sparse.cells[r.saturating_sub(1)..=(r + 1).min(height - 1)];
-            let near = rows.iter().any(|row| row[c.saturating_sub(1)..=(c + 1).min(width - 1)].iter().any(|x| *x > 0));
+            let (rows, columns) =
+                (r.saturating_sub(1)..=(r + 1).min(height - 1), c.saturating_sub(1)..=(c + 1).min(width - 1));
+            let near = rows.into_iter().any(|r| columns.clone().any(|c| sparse.get(r, c) > 0));
             let grown = coloured(0.3);
-            if sparse.cells[r][c] == 0 && near { grown } else { sparse.cells[r][c] }
+            if sparse.get(r, c) == 0 && near { grown } else { sparse.get(r, c) }
         })
     }
 }
@@ -138,9 +139,10 @@ mod tests {
     use phalanx_core::rng::{Purpose, Stream};
 
     use super::*;
+    use crate::arc::grid::bytes;
     use crate::arc::testing::canvas;
 
-    fn starts(start: Start, input: &str, count: u32) -> Vec<Canvas<10, 16>> {
+    fn starts(start: Start, input: &str, count: u32) -> Vec<Canvas<10, 2>> {
         start.check().unwrap();
         let stream = Stream::<f32>::of_seed(1, 0);
         (0..count).map(|i| start.draw(&canvas(input), &mut stream.draws(Purpose::Reset, i, 0))).collect()
@@ -165,8 +167,8 @@ mod tests {
         let colours = Start { rotate: false, mirror: false, ..only(1) };
         for grid in starts(colours, "0 1 2 3 4 5 6 7 8 9 / 9 8 7 6 5 4 3 2 1 0", 50) {
             assert!(grid.is_sound());
-            assert_eq!(grid.cells[0][..10].iter().collect::<HashSet<_>>().len(), 10);
-            assert!((0..10).all(|c| grid.cells[1][c] == grid.cells[0][9 - c]));
+            assert_eq!((0..10).map(|c| grid.get(0, c)).collect::<HashSet<_>>().len(), 10);
+            assert!((0..10).all(|c| grid.get(1, c) == grid.get(0, 9 - c)));
         }
         let none = Start { rotate: false, mirror: false, recolour: false, ..only(1) };
         assert_eq!(starts(none, "1 2", 1)[0], canvas("1 2"));
@@ -177,8 +179,8 @@ mod tests {
         let input = "1 1 1 1 1 1 1 1 1 1 / 1 1 1 1 1 1 1 1 1 1 / 1 1 1 1 1 1 1 1 1 1 / 1 1 1 1 1 1 1 1 1 1";
         let share = |dense| {
             let grids = starts(Start { dense, density: 0.3, ..only(3) }, input, 2_000);
-            assert!(grids.iter().all(|grid| grid.is_sound() && grid.size == canvas::<10, 16>(input).size));
-            let count = grids.iter().flat_map(|g| g.cells.iter().flatten()).filter(|cell| **cell > 0).count();
+            assert!(grids.iter().all(|grid| grid.is_sound() && grid.size == canvas::<10, 2>(input).size));
+            let count = grids.iter().flat_map(|g| bytes(&g.cells)).filter(|cell| **cell > 0).count();
             count as f64 / 80_000.0
         };
         // One standard deviation is 0.0016.

@@ -1,21 +1,21 @@
 //! What changes from step to step, as plain data.
 //!
 //! One array of words: the working grid, the clipboard, the selection, then a header. `WORDS` follows
-//! from N and S, but the language cannot say so yet; [`words`] computes it and a wrong one does not compile.
+//! from N and W, but the language cannot say so yet; [`words`] computes it and a wrong one does not compile.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::grid::{Cells, Corner, Selection, Size};
 
-/// Words of a state for an N x N canvas in rows of S bytes.
-pub const fn words(n: usize, s: usize) -> usize {
-    (2 * n * s + size_of::<Head>()) / 4 + n
+/// Words of a state for an N x N canvas in rows of W words.
+pub const fn words(n: usize, w: usize) -> usize {
+    2 * n * w + (4 * n + size_of::<Head>()).div_ceil(8)
 }
 
 /// The state of one environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct State<const N: usize, const S: usize, const WORDS: usize>([u32; WORDS]);
+pub struct State<const N: usize, const W: usize, const WORDS: usize>([u64; WORDS]);
 
 /// Everything of a state but cells and selection.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -60,11 +60,11 @@ impl Head {
 
 /// A look at a state.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a, const N: usize, const S: usize> {
+pub struct View<'a, const N: usize, const W: usize> {
     /// The working grid.
-    pub grid: &'a Cells<N, S>,
+    pub grid: &'a Cells<N, W>,
     /// The clipboard, padding where nothing was copied.
-    pub clipboard: &'a Cells<N, S>,
+    pub clipboard: &'a Cells<N, W>,
     /// The last effective selection.
     pub selection: &'a Selection<N>,
     /// The rest.
@@ -73,47 +73,47 @@ pub struct View<'a, const N: usize, const S: usize> {
 
 /// A look at a state to change it.
 #[derive(Debug)]
-pub struct ViewMut<'a, const N: usize, const S: usize> {
+pub struct ViewMut<'a, const N: usize, const W: usize> {
     /// The working grid.
-    pub grid: &'a mut Cells<N, S>,
+    pub grid: &'a mut Cells<N, W>,
     /// The clipboard, padding where nothing was copied.
-    pub clipboard: &'a mut Cells<N, S>,
+    pub clipboard: &'a mut Cells<N, W>,
     /// The last effective selection.
     pub selection: &'a mut Selection<N>,
     /// The rest.
     pub head: &'a mut Head,
 }
 
-impl<const N: usize, const S: usize, const WORDS: usize> State<N, S, WORDS> {
-    const IS_SOUND: () = assert!(WORDS == words(N, S) && (N * S).is_multiple_of(4), "WORDS must be words(N, S)");
+impl<const N: usize, const W: usize, const WORDS: usize> State<N, W, WORDS> {
+    const IS_SOUND: () = assert!(WORDS == words(N, W), "WORDS must be words(N, W)");
 
     /// Its parts.
     #[inline(always)]
-    pub fn view(&self) -> View<'_, N, S> {
+    pub fn view(&self) -> View<'_, N, W> {
         let () = Self::IS_SOUND;
-        let (grid, rest) = self.0.split_at(N * S / 4);
-        let (clipboard, rest) = rest.split_at(N * S / 4);
-        let (selection, head) = rest.split_at(N);
+        let (grid, rest) = self.0.split_at(N * W);
+        let (clipboard, rest) = rest.split_at(N * W);
+        let (selection, head) = bytemuck::cast_slice::<_, u32>(rest).split_at(N);
         View {
             grid: bytemuck::from_bytes(bytemuck::cast_slice(grid)),
             clipboard: bytemuck::from_bytes(bytemuck::cast_slice(clipboard)),
             selection: bytemuck::from_bytes(bytemuck::cast_slice(selection)),
-            head: bytemuck::from_bytes(bytemuck::cast_slice(head)),
+            head: bytemuck::from_bytes(&bytemuck::cast_slice(head)[..size_of::<Head>()]),
         }
     }
 
     /// Its parts, to change them.
     #[inline(always)]
-    pub fn view_mut(&mut self) -> ViewMut<'_, N, S> {
+    pub fn view_mut(&mut self) -> ViewMut<'_, N, W> {
         let () = Self::IS_SOUND;
-        let (grid, rest) = self.0.split_at_mut(N * S / 4);
-        let (clipboard, rest) = rest.split_at_mut(N * S / 4);
-        let (selection, head) = rest.split_at_mut(N);
+        let (grid, rest) = self.0.split_at_mut(N * W);
+        let (clipboard, rest) = rest.split_at_mut(N * W);
+        let (selection, head) = bytemuck::cast_slice_mut::<_, u32>(rest).split_at_mut(N);
         ViewMut {
             grid: bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(grid)),
             clipboard: bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(clipboard)),
             selection: bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(selection)),
-            head: bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(head)),
+            head: bytemuck::from_bytes_mut(&mut bytemuck::cast_slice_mut(head)[..size_of::<Head>()]),
         }
     }
 }
@@ -124,19 +124,19 @@ mod tests {
 
     #[test]
     fn a_small_state_is_two_cache_lines() {
-        assert_eq!(size_of::<State<5, 8, { words(5, 8) }>>(), 128);
-        assert_eq!(size_of::<State<10, 16, { words(10, 16) }>>(), 388);
-        assert_eq!(size_of::<State<30, 32, { words(30, 32) }>>(), 2_068);
+        assert_eq!(size_of::<State<5, 1, { words(5, 1) }>>(), 128);
+        assert_eq!(size_of::<State<10, 2, { words(10, 2) }>>(), 392);
+        assert_eq!(size_of::<State<30, 4, { words(30, 4) }>>(), 2_072);
     }
 
     #[test]
     fn parts_do_not_overlap() {
-        let mut state = State::<5, 8, { words(5, 8) }>::zeroed();
+        let mut state = State::<5, 1, { words(5, 1) }>::zeroed();
         let view = state.view_mut();
-        (*view.grid, *view.clipboard, *view.selection) = ([[1; 8]; 5], [[2; 8]; 5], Selection([3; 5]));
+        (*view.grid, *view.clipboard, *view.selection) = ([[1]; 5], [[2]; 5], Selection([3; 5]));
         view.head.set_allowed(0x7_1234_5678);
         let view = state.view();
-        assert_eq!((*view.grid, *view.clipboard, *view.selection), ([[1; 8]; 5], [[2; 8]; 5], Selection([3; 5])));
+        assert_eq!((*view.grid, *view.clipboard, *view.selection), ([[1]; 5], [[2]; 5], Selection([3; 5])));
         assert_eq!(view.head.allowed(), 0x7_1234_5678);
     }
 }

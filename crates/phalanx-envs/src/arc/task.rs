@@ -63,11 +63,11 @@ impl Task {
 
 /// A pair on a canvas.
 #[derive(Clone, Debug)]
-pub struct PooledPair<const N: usize, const S: usize> {
+pub struct PooledPair<const N: usize, const W: usize> {
     /// The question.
-    pub input: Canvas<N, S>,
+    pub input: Canvas<N, W>,
     /// The answer; an empty canvas if it is not known.
-    pub target: Canvas<N, S>,
+    pub target: Canvas<N, W>,
     /// Whether the answer is known.
     pub has_target: bool,
     /// The task it belongs to.
@@ -91,14 +91,14 @@ pub struct PooledTask {
 
 /// All pairs of a selection of tasks, padded to one canvas. Masks are implied by the sizes.
 #[derive(Clone, Debug)]
-pub struct TaskPool<const N: usize, const S: usize> {
+pub struct TaskPool<const N: usize, const W: usize> {
     /// The tasks.
     pub tasks: Vec<PooledTask>,
     /// The pairs of all tasks.
-    pub pairs: Vec<PooledPair<N, S>>,
+    pub pairs: Vec<PooledPair<N, W>>,
 }
 
-impl<const N: usize, const S: usize> TaskPool<N, S> {
+impl<const N: usize, const W: usize> TaskPool<N, W> {
     /// Pads tasks to the canvas.
     pub fn new<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> phalanx_core::Result<Self> {
         let mut pool = Self { tasks: vec![], pairs: vec![] };
@@ -131,7 +131,7 @@ impl<const N: usize, const S: usize> TaskPool<N, S> {
     }
 }
 
-fn padded<const N: usize, const S: usize>(grid: &Grid) -> Canvas<N, S> {
+fn padded<const N: usize, const W: usize>(grid: &Grid) -> Canvas<N, W> {
     Canvas::from_fn(grid.height, grid.width, |r, c| grid.get(r, c))
 }
 
@@ -143,17 +143,16 @@ mod tests {
     fn tasks_too_large_for_the_canvas_are_named() {
         let input = Grid::from_fn(3, 6, |_, _| 1);
         let pair = Pair { input: input.clone(), output: None };
-        let task = Task { id: "wide".into(), train: vec![Pair { output: Some(input), ..pair.clone() }], test: vec![pair] };
-        let message = TaskPool::<5, 8>::new([&task]).unwrap_err().to_string();
+        let task =
+            Task { id: "wide".into(), train: vec![Pair { output: Some(input), ..pair.clone() }], test: vec![pair] };
+        let message = TaskPool::<5, 1>::new([&task]).unwrap_err().to_string();
         assert_eq!(message, "the largest grid of task wide is 3x6, but must be at most 5x5, the size of the canvas");
-        let pool = TaskPool::<10, 16>::new([&task, &task]).unwrap();
-        assert_eq!(pool.pairs.iter().map(|p| (p.task, p.index, p.has_target)).collect::<Vec<_>>(), [
-            (0, 0, true),
-            (0, 0, false),
-            (1, 0, true),
-            (1, 0, false)
-        ]);
+        let pool = TaskPool::<10, 2>::new([&task, &task]).unwrap();
+        assert_eq!(
+            pool.pairs.iter().map(|p| (p.task, p.index, p.has_target)).collect::<Vec<_>>(),
+            [(0, 0, true), (0, 0, false), (1, 0, true), (1, 0, false)]
+        );
         assert_eq!((pool.pairs[1].target, pool.tasks[1].first), (Canvas::EMPTY, 2));
-        assert!(TaskPool::<5, 8>::new([]).is_err());
+        assert!(TaskPool::<5, 1>::new([]).is_err());
     }
 }

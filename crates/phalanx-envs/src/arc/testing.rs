@@ -4,7 +4,7 @@ use super::grid::{Canvas, Clipboard, Selection};
 use super::ops::Desk;
 
 /// A grid as the reference writes it: rows separated by `/`, `.` for padding.
-pub(super) fn canvas<const N: usize, const S: usize>(text: &str) -> Canvas<N, S> {
+pub(super) fn canvas<const N: usize, const W: usize>(text: &str) -> Canvas<N, W> {
     let rows: Vec<Vec<i8>> = text
         .split('/')
         .map(|row| row.split_whitespace().filter(|cell| *cell != ".").map(|cell| cell.parse().unwrap()).collect())
@@ -26,10 +26,10 @@ pub(super) fn random_words(seed: u64) -> impl FnMut() -> u32 {
 }
 
 /// A grid of any size with the first few colours.
-pub(super) fn random_canvas<const N: usize, const S: usize>(
+pub(super) fn random_canvas<const N: usize, const W: usize>(
     word: &mut impl FnMut() -> u32,
     colours: u32,
-) -> Canvas<N, S> {
+) -> Canvas<N, W> {
     let (height, width) = (1 + word() as usize % N, 1 + word() as usize % N);
     Canvas::from_fn(height, width, |_, _| (word() % colours) as i8)
 }
@@ -47,11 +47,11 @@ pub(super) fn random_selection<const N: usize>(word: &mut impl FnMut() -> u32) -
 }
 
 /// A desk from separate parts.
-pub(super) fn desk<'a, const N: usize, const S: usize>(
-    grid: &'a mut Canvas<N, S>,
-    clipboard: &'a mut Clipboard<N, S>,
-    input: &'a Canvas<N, S>,
-) -> Desk<'a, N, S> {
+pub(super) fn desk<'a, const N: usize, const W: usize>(
+    grid: &'a mut Canvas<N, W>,
+    clipboard: &'a mut Clipboard<N, W>,
+    input: &'a Canvas<N, W>,
+) -> Desk<'a, N, W> {
     Desk {
         grid: &mut grid.cells,
         size: &mut grid.size,

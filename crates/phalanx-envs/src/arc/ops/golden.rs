@@ -7,13 +7,13 @@ use crate::arc::testing::{canvas, desk};
 const G: &str = "1 2 3 / 4 5 6 / 7 8 9";
 
 /// A desk of its own.
-struct Sheet<const N: usize, const S: usize> {
-    grid: Canvas<N, S>,
-    clipboard: Clipboard<N, S>,
-    input: Canvas<N, S>,
+struct Sheet<const N: usize, const W: usize> {
+    grid: Canvas<N, W>,
+    clipboard: Clipboard<N, W>,
+    input: Canvas<N, W>,
 }
 
-impl<const N: usize, const S: usize> Sheet<N, S> {
+impl<const N: usize, const W: usize> Sheet<N, W> {
     fn new(grid: &str) -> Self {
         Self { grid: canvas(grid), clipboard: Clipboard::EMPTY, input: Canvas::EMPTY }
     }
@@ -30,7 +30,7 @@ impl<const N: usize, const S: usize> Sheet<N, S> {
     }
 }
 
-fn sheet(grid: &str) -> Sheet<3, 8> {
+fn sheet(grid: &str) -> Sheet<3, 1> {
     Sheet::new(grid)
 }
 
@@ -66,7 +66,7 @@ fn transformations_of_a_box() {
 fn fill_stays_in_the_active_area() {
     sheet(G).apply(5, Selection::cells(&[(0, 0), (2, 2)])).gives("5 2 3 / 4 5 6 / 7 8 5");
     sheet(G).apply(5, Selection::EMPTY).gives(G);
-    Sheet::<5, 8>::new(G).apply(5, Selection::cells(&[(0, 0), (4, 4)])).gives("5 2 3 / 4 5 6 / 7 8 9");
+    Sheet::<5, 1>::new(G).apply(5, Selection::cells(&[(0, 0), (4, 4)])).gives("5 2 3 / 4 5 6 / 7 8 9");
 }
 
 #[test]
@@ -81,10 +81,10 @@ fn flood_fill_needs_one_cell_and_follows_edges() {
 #[test]
 fn flood_fill_goes_through_a_serpentine() {
     let gap = |r: usize| if r % 4 == 1 { 14 } else { 0 };
-    let mut sheet = Sheet::<15, 16>::new("0");
+    let mut sheet = Sheet::<15, 2>::new("0");
     sheet.grid = Canvas::from_fn(15, 15, |r, c| i8::from(r % 2 == 1 && c != gap(r)));
     sheet.apply(14, Selection::point(0, 0));
-    let count = |colour| sheet.grid.cells.iter().flatten().filter(|cell| **cell == colour).count();
+    let count = |colour| bytes(&sheet.grid.cells).iter().filter(|cell| **cell == colour).count();
     assert_eq!((count(4), count(0)), (127, 0));
 }
 
@@ -105,15 +105,15 @@ fn clipboard() {
 #[test]
 fn clear_keeps_the_padding() {
     sheet(G).apply(31, Selection::point(1, 1)).gives("1 2 3 / 4 0 6 / 7 8 9");
-    let mut larger = Sheet::<4, 8>::new(G);
+    let mut larger = Sheet::<4, 1>::new(G);
     larger.apply(31, Selection::EMPTY).gives("0 0 0 . / 0 0 0 . / 0 0 0 . / . . . .");
-    assert_eq!(larger.grid.cells[3], [PADDING; 8]);
+    assert_eq!(larger.grid.cells[3], padding());
 }
 
 #[test]
 fn resize_cuts_and_grows() {
     sheet(G).apply(33, Selection::point(1, 0)).gives("1 . . / 4 . . / . . .");
-    Sheet::<5, 8>::new(G)
+    Sheet::<5, 1>::new(G)
         .apply(33, Selection::point(3, 4))
         .gives("1 2 3 0 0 / 4 5 6 0 0 / 7 8 9 0 0 / 0 0 0 0 0 / . . . . .");
     sheet(G).apply(33, Selection::EMPTY).gives(G);
@@ -121,7 +121,7 @@ fn resize_cuts_and_grows() {
 
 #[test]
 fn copy_input_brings_its_size() {
-    let mut sheet = Sheet::<4, 8>::new(G);
+    let mut sheet = Sheet::<4, 1>::new(G);
     sheet.input = canvas("1 1 1 1 / 2 2 2 2");
     sheet.apply(32, Selection::EMPTY).gives("1 1 1 1 / 2 2 2 2");
     assert_eq!(sheet.grid.size, Size { height: 2, width: 4 });
