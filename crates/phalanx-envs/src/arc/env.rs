@@ -13,7 +13,7 @@ use phalanx_core::solo::Outcome;
 
 use super::action::{Action, Encoding, Format, InvalidOperation, OperationSet, Verdict};
 use super::grid::{Canvas, Corner, Selection, Size, padding};
-use super::observe::Channels;
+use super::observe::{Channels, Value};
 use super::ops::{Desk, OPERATIONS, SUBMIT};
 use super::reward::{Mode, Reward};
 use super::similarity::Similarity;
@@ -267,7 +267,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
     ///
     /// If `out` does not have [`ArcEnv::observation_len`] elements.
     #[inline(always)]
-    pub fn observe<T: From<i8>>(&self, state: &State<N, W, WORDS>, out: &mut [T]) {
+    pub fn observe<T: Value>(&self, state: &State<N, W, WORDS>, out: &mut [T]) {
         self.config.channels.write(state.view(), &self.pool, self.config.mode, self.config.max_steps, out);
     }
 

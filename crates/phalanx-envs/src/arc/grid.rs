@@ -194,8 +194,12 @@ impl<const N: usize> Selection<N> {
         let (r1, c1, r2, c2) = (r1.min(N - 1), c1.min(N - 1), r2.min(N - 1), c2.min(N - 1));
         let columns = columns(c1.min(c2), c1.max(c2));
         let (top, height) = (r1.min(r2), r1.abs_diff(r2));
-        // A subtraction that wraps makes one comparison of two, and no branch.
-        Self(std::array::from_fn(|r| if r.wrapping_sub(top) <= height { columns } else { 0 }))
+        let mut rows = [0; N];
+        for (r, row) in rows.iter_mut().enumerate() {
+            // A subtraction that wraps makes one comparison of two, and no branch.
+            *row = if (r as u32).wrapping_sub(top as u32) <= height as u32 { columns } else { 0 };
+        }
+        Self(rows)
     }
 
     /// The cells for which `chosen` says so.
@@ -223,7 +227,11 @@ impl<const N: usize> Selection<N> {
     #[inline(always)]
     pub fn within(&self, size: Size) -> Self {
         let (height, columns) = (u32::from(size.height), (1_u32 << size.width) - 1);
-        Self(std::array::from_fn(|r| if (r as u32) < height { self.0[r] & columns } else { 0 }))
+        let mut rows = self.0;
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row &= if (r as u32) < height { columns } else { 0 };
+        }
+        Self(rows)
     }
 
     /// The smallest rectangle around the selection; `None` if it is empty.

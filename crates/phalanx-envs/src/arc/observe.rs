@@ -42,6 +42,40 @@ pub struct Channels {
     pub steps: bool,
 }
 
+/// A number that an observation may consist of.
+pub trait Value: Copy {
+    /// The number as this type.
+    fn of(value: i8) -> Self;
+
+    /// Converts a row; both slices have the same length.
+    #[inline(always)]
+    fn write_row(row: &[i8], out: &mut [Self]) {
+        for (out, value) in out.iter_mut().zip(row) {
+            *out = Self::of(*value);
+        }
+    }
+}
+
+impl Value for i8 {
+    #[inline(always)]
+    fn of(value: i8) -> Self {
+        value
+    }
+
+    /// A copy: the loop of bytes that it replaces took half of the time of a step on 30 x 30.
+    #[inline(always)]
+    fn write_row(row: &[i8], out: &mut [i8]) {
+        out.copy_from_slice(row);
+    }
+}
+
+impl Value for f32 {
+    #[inline(always)]
+    fn of(value: i8) -> Self {
+        value.into()
+    }
+}
+
 const PLANES: usize = 1 + COLOURS as usize;
 
 impl Channels {
@@ -90,7 +124,7 @@ impl Channels {
     ///
     /// If `out` has another length.
     #[inline(always)]
-    pub fn write<const N: usize, const W: usize, T: From<i8>>(
+    pub fn write<const N: usize, const W: usize, T: Value>(
         &self,
         view: View<'_, N, W>,
         pool: &TaskPool<N, W>,
@@ -101,16 +135,14 @@ impl Channels {
         if *self == Self::default() {
             assert_eq!(out.len(), N * N, "the working grid has {N} x {N} cells");
             for (row, out) in bytes(view.grid).chunks_exact(8 * W).zip(out.chunks_exact_mut(N)) {
-                for c in 0..N {
-                    out[c] = T::from(row[c]);
-                }
+                T::write_row(&row[..N], out);
             }
             return;
         }
         self.write_all(view, pool, mode, max_steps, out);
     }
 
-    fn write_all<const N: usize, const W: usize, T: From<i8>>(
+    fn write_all<const N: usize, const W: usize, T: Value>(
         &self,
         view: View<'_, N, W>,
         pool: &TaskPool<N, W>,
@@ -167,11 +199,11 @@ struct Planes<'a, T> {
     next: usize,
 }
 
-impl<T: From<i8>> Planes<'_, T> {
+impl<T: Value> Planes<'_, T> {
     fn put<const N: usize>(&mut self, value: impl Fn(usize, usize) -> i8) {
         assert_eq!(self.out.len(), N * N * self.channels, "{N} x {N} cells of {} channels", self.channels);
         for (i, cell) in self.out.chunks_exact_mut(self.channels).enumerate() {
-            cell[self.next] = T::from(value(i / N, i % N));
+            cell[self.next] = T::of(value(i / N, i % N));
         }
         self.next += 1;
     }

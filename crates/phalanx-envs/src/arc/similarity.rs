@@ -1,6 +1,8 @@
 //! How much a grid agrees with its target.
 
-use super::grid::{Canvas, Cells, HIGHS, ONES, Size, equal_bytes};
+use super::grid::{Canvas, Cells, Size, equal_bytes};
+
+const EVEN_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
 
 /// Agreement of a working grid with a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,19 +20,13 @@ impl Similarity {
     /// register, which is less than an operation that keeps books would pay.
     #[inline(always)]
     pub fn of<const N: usize, const W: usize>(cells: &Cells<N, W>, size: Size, target: &Canvas<N, W>) -> Self {
-        // A byte for every column of every word: a column has at most 31 matches, and eight columns 248.
-        let mut columns = [0; W];
-        for (ours, theirs) in cells.iter().zip(&target.cells) {
-            for k in 0..W {
-                // Padding agrees with padding but counts for nothing.
-                let found = equal_bytes(ours[k], theirs[k]) & !ours[k];
-                debug_assert_eq!(found & !HIGHS, 0);
-                columns[k] += found >> 7;
-            }
-        }
+        // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
+        let (ours, theirs) = (cells.as_flattened(), target.cells.as_flattened());
+        let found = ours.iter().zip(theirs).fold(0_u64, |sum, (ours, theirs)| sum + matching(*ours, *theirs));
+        let pairs = (found & EVEN_BYTES) + (found >> 8 & EVEN_BYTES);
         let common = u32::from(size.height.min(target.size.height)) * u32::from(size.width.min(target.size.width));
         Self {
-            matches: columns.iter().map(|word: &u64| (word.wrapping_mul(ONES) >> 56) as u32).sum(),
+            matches: (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32,
             union: size.area() + target.size.area() - common,
         }
     }
@@ -47,6 +43,12 @@ impl Similarity {
         // Every cell of the union matches, so none is in one of both only.
         self.matches == self.union
     }
+}
+
+/// 1 in each byte in which both have the same colour; padding agrees with padding but counts for nothing.
+#[inline(always)]
+fn matching(ours: u64, theirs: u64) -> u64 {
+    (equal_bytes(ours, theirs) & !ours) >> 7
 }
 
 #[cfg(test)]
