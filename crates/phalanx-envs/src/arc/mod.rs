@@ -10,6 +10,7 @@ pub mod grid;
 pub mod observe;
 pub mod ops;
 pub mod reward;
+pub mod sample;
 pub mod similarity;
 pub mod start;
 pub mod state;
