@@ -9,6 +9,7 @@ pub mod flood;
 pub mod grid;
 pub mod observe;
 pub mod ops;
+pub mod reader;
 pub mod reward;
 pub mod sample;
 pub mod similarity;
