@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::parse::parse_json;
+use super::parse::{describe, parse_json};
 use super::problem::{Fault, Place, Problem};
 use crate::arc::task::Task;
 
@@ -172,7 +172,7 @@ fn read_object(file: &Path) -> Result<serde_json::Map<String, Value>, Problem> {
     let text = read_text(file)?;
     match parse_json(&file.display().to_string(), &text)? {
         Value::Object(object) => Ok(object),
-        _ => Err(problem(Fault::Type { expected: "an object of tasks", found: "something else".to_owned() })),
+        other => Err(problem(Fault::Type { expected: "an object of tasks", found: describe(&other) })),
     }
 }
 

@@ -191,7 +191,7 @@ fn wrong_type(expected: &'static str, found: &Value) -> Fault {
 }
 
 /// A value in a few words.
-fn describe(value: &Value) -> String {
+pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),

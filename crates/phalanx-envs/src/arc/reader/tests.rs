@@ -113,7 +113,7 @@ fn a_task_in_two_files_of_one_split_is_taken_once() {
 #[test]
 fn a_broken_competition_file_is_a_problem_not_a_panic() {
     let loaded = open(&directory(&[("x_challenges.json", "[1]")])).load_all();
-    assert!(loaded.problems[0].to_string().ends_with("something else where an object of tasks is needed"));
+    assert!(loaded.problems[0].to_string().ends_with("a list where an object of tasks is needed"));
 }
 
 #[test]
