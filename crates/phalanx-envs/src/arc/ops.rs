@@ -307,10 +307,11 @@ fn paste<const N: usize, const W: usize>(
 ) {
     let Some(bounds) = bounds.filter(|_| corner != Corner::NONE) else { return };
     let sideways = corner.left as isize - bounds.left as isize;
-    for r in bounds.top..=bounds.bottom {
-        let source = clipboard.get(usize::from(corner.top) + r - bounds.top);
-        let moved = source.map_or([0; W], |row| shifted(&row.map(padding_to_zero), sideways));
-        grid[r] = blend(&lanes(selected.0[r]), &moved, &grid[r]);
+    let targets = grid[bounds.top..=bounds.bottom].iter_mut().zip(&selected.0[bounds.top..]);
+    for (i, (row, bits)) in targets.enumerate() {
+        let source = clipboard.get(usize::from(corner.top) + i);
+        let moved = source.map_or([0; W], |source| shifted(&source.map(padding_to_zero), sideways));
+        *row = blend(&lanes(*bits), &moved, row);
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
         let mut word = random_words(5);
         for _ in 0..2_000 {
             let (a, mut b) = (random_canvas::<N, W>(&mut word, 2), random_canvas::<N, W>(&mut word, 2));
-            if word() % 4 == 0 {
+            if word().is_multiple_of(4) {
                 b = a;
             }
             let (mut matches, mut union) = (0, 0);

@@ -41,7 +41,7 @@ pub(super) fn random_selection<const N: usize>(word: &mut impl FnMut() -> u32) -
     match word() % 8 {
         0 => Selection::EMPTY,
         1 | 2 => Selection::point(first.0, first.1),
-        3 => Selection::from_fn(|_, _| word() % 3 == 0),
+        3 => Selection::from_fn(|_, _| word().is_multiple_of(3)),
         _ => Selection::rectangle(first, second),
     }
 }

@@ -147,7 +147,7 @@ impl Library {
     pub fn random_of_group(&self, group: &str, word: u32) -> Option<usize> {
         let places = self.of_group(group);
         // Multiplying keeps the high bits, which are as good as the low ones of any generator.
-        places.get((u64::from(word) * places.len() as u64 >> 32) as usize).copied()
+        places.get(((u64::from(word) * places.len() as u64) >> 32) as usize).copied()
     }
 
     /// What is unusual about the groups of ConceptARC.

@@ -13,9 +13,9 @@ use crate::arc::task::{Grid, Pair, Task};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Smallest height and width. Default 1 x 1.
-    pub min_size: (usize, usize),
+    pub min_size: (u32, u32),
     /// Largest height and width. Default 30 x 30.
-    pub max_size: (usize, usize),
+    pub max_size: (u32, u32),
     /// Number of colours. Default 10.
     pub colours: u8,
     /// Most training pairs. Default any number.
@@ -85,7 +85,7 @@ fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> 
         add_solutions(&mut test, solutions)?;
     }
     let all = || {
-        let pairs = |name, pairs: &[RawPair]| (0..pairs.len()).map(move |i| (name, i)).collect::<Vec<_>>();
+        let pairs = |name, pairs: &[RawPair]| (0..pairs.len() as u32).map(move |i| (name, i)).collect::<Vec<_>>();
         let places = pairs("train", &train).into_iter().chain(pairs("test", &test));
         places.zip(train.iter().chain(&test)).flat_map(|(pair, raw)| {
             let input = Some((pair, "input", &raw.input));
@@ -94,7 +94,7 @@ fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> 
     };
     let at = |pair, side| Place { pair: Some(pair), side: Some(side), ..nowhere };
     for (pair, side, rows) in all() {
-        let (found, min, max) = ((rows.len(), rows[0].len()), limits.min_size, limits.max_size);
+        let (found, min, max) = ((rows.len() as u32, rows[0].len() as u32), limits.min_size, limits.max_size);
         if found.0 < min.0 || found.1 < min.1 || found.0 > max.0 || found.1 > max.1 {
             return Err((at(pair, side), Fault::Size { found, min, max }));
         }
@@ -102,7 +102,7 @@ fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> 
     for (pair, side, rows) in all() {
         for (row, cells) in rows.iter().enumerate() {
             if let Some(column) = cells.iter().position(|colour| !(0..i64::from(limits.colours)).contains(colour)) {
-                let place = Place { row: Some(row), column: Some(column), ..at(pair, side) };
+                let place = Place { row: Some(row as u32), column: Some(column as u32), ..at(pair, side) };
                 return Err((place, Fault::Colour { found: cells[column], colours: limits.colours }));
             }
         }
@@ -121,7 +121,7 @@ fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> 
 }
 
 fn raw_pair(part: &'static str, number: usize, value: &Value) -> Check<RawPair> {
-    let place = Place { pair: Some((part, number)), ..Place::default() };
+    let place = Place { pair: Some((part, number as u32)), ..Place::default() };
     let object = value.as_object().ok_or_else(|| (place, wrong_type("an object", value)))?;
     let side = |name: &'static str| match object.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -142,14 +142,14 @@ fn rows(place: Place, value: &Value) -> Check<Rows> {
     }
     let mut rows: Rows = Vec::with_capacity(list.len());
     for (number, row) in list.iter().enumerate() {
-        let place = Place { row: Some(number), ..place };
+        let place = Place { row: Some(number as u32), ..place };
         let cells = row.as_array().ok_or_else(|| (place, wrong_type("a list of colours", row)))?;
         if cells.is_empty() {
             return Err((place, Fault::Empty));
         }
         let colours = cells.iter().enumerate().map(|(column, cell)| {
             whole_number(cell)
-                .ok_or_else(|| (Place { column: Some(column), ..place }, wrong_type("a whole number", cell)))
+                .ok_or_else(|| (Place { column: Some(column as u32), ..place }, wrong_type("a whole number", cell)))
         });
         let colours = colours.collect::<Check<Vec<i64>>>()?;
         let expected = rows.first().map_or(colours.len(), Vec::len);
@@ -173,7 +173,7 @@ fn add_solutions(test: &mut [RawPair], solutions: &Value) -> Check<()> {
         return Err((Place::default(), Fault::Solutions { found: list.len(), expected: test.len() }));
     }
     for (number, (pair, solution)) in test.iter_mut().zip(list).enumerate() {
-        let place = Place { pair: Some(("test", number)), side: Some("output"), ..Place::default() };
+        let place = Place { pair: Some(("test", number as u32)), side: Some("output"), ..Place::default() };
         let output = rows(place, solution)?;
         pair.output.get_or_insert(output);
     }

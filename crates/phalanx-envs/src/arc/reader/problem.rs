@@ -18,13 +18,13 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// `train` or `test`, and which pair.
-    pub pair: Option<(&'static str, usize)>,
+    pub pair: Option<(&'static str, u32)>,
     /// `input` or `output`.
     pub side: Option<&'static str>,
     /// Row of the grid.
-    pub row: Option<usize>,
+    pub row: Option<u32>,
     /// Column of the grid.
-    pub column: Option<usize>,
+    pub column: Option<u32>,
 }
 
 /// What can be wrong.
@@ -58,11 +58,11 @@ pub enum Fault {
     /// A grid is too small or too large.
     Size {
         /// Its height and width.
-        found: (usize, usize),
+        found: (u32, u32),
         /// The smallest height and width.
-        min: (usize, usize),
+        min: (u32, u32),
         /// The largest height and width.
-        max: (usize, usize),
+        max: (u32, u32),
     },
     /// A colour that does not exist.
     Colour {
@@ -115,7 +115,7 @@ impl Display for Fault {
             Self::Empty => write!(f, "is empty"),
             Self::Ragged { found, expected } => write!(f, "has {found} cells, but row 0 has {expected}"),
             Self::Size { found, min, max } => {
-                let size = |(height, width): &(usize, usize)| format!("{height}x{width}");
+                let size = |(height, width): &(u32, u32)| format!("{height}x{width}");
                 write!(f, "is {}, but must be from {} to {}", size(found), size(min), size(max))
             }
             Self::Colour { found, colours } => write!(f, "colour {found} is not from 0 to {}", colours - 1),
