@@ -138,6 +138,21 @@ impl<const N: usize> Encoding<N> {
         self.format
     }
 
+    /// The operation that each value of the first component stands for.
+    pub fn operations(&self) -> &[u8] {
+        &self.operations
+    }
+
+    /// Number of values of all components together.
+    pub fn values(&self) -> usize {
+        let cells = match self.format {
+            Format::Mask => 2 * N * N,
+            Format::Point => 2 * N,
+            Format::Bbox => 4 * N,
+        };
+        self.operations.len() + cells
+    }
+
     /// Number of values of each component, the operation first.
     pub fn sizes(&self) -> Vec<u32> {
         let (value, count) = match self.format {
@@ -233,6 +248,10 @@ mod tests {
         assert_eq!(Encoding::<8>::new(Format::Mask, None).flat_size(), None);
         assert_eq!(Encoding::<5>::new(Format::Mask, None).sizes().len(), 26);
         assert_eq!(Encoding::<30>::new(Format::Bbox, None).sizes(), [35, 30, 30, 30, 30]);
+        for format in [Format::Mask, Format::Point, Format::Bbox] {
+            let encoding = Encoding::<5>::new(format, Some(OperationSet::RAW));
+            assert_eq!(encoding.values(), encoding.sizes().iter().sum::<u32>() as usize);
+        }
     }
 
     /// Bits are row-major with the last cell least significant.

@@ -75,6 +75,8 @@ impl Config {
             true => Ok(()),
             false => Err(phalanx_core::Error::out_of_range(what, value, allowed)),
         };
+        let operations = self.operations.iter().count() as u32;
+        limit(operations > 0 || !self.dynamic_action_filtering, "the number of operations", 0, "at least 1".into())?;
         limit(self.max_steps >= 1, "max_steps", self.max_steps, "at least 1".into())?;
         let attempts = self.max_attempts;
         limit((1..=3).contains(&attempts), "max_attempts", attempts.into(), "from 1 to 3".into())?;
@@ -214,7 +216,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         let view = state.view_mut();
         let head = view.head;
         let before = head.similarity;
-        head.steps += 1;
+        head.steps = head.steps.saturating_add(1);
         let op = match verdict {
             Verdict::Execute(op) => {
                 let pair = &self.pool.pairs[head.pair as usize];
@@ -240,7 +242,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         };
         let submitted = op == SUBMIT;
         if submitted {
-            head.attempts += 1;
+            head.attempts = head.attempts.saturating_add(1);
         } else {
             self.compare(state);
         }
@@ -249,6 +251,21 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         let terminated = submitted && (solved || head.attempts >= self.config.max_attempts);
         let reward = self.config.reward.of_step(self.config.mode, head.similarity - before, submitted, solved);
         Outcome { reward, terminated }
+    }
+
+    /// Marks the values of each component that are allowed with 1: the operations, then every coordinate or bit.
+    ///
+    /// # Panics
+    ///
+    /// If the mask does not have a byte for each value of each component of [`Encoding::sizes`].
+    pub fn action_mask(&self, state: &State<N, W, WORDS>, mask: &mut [u8]) {
+        let allowed = self.allowed(state);
+        assert_eq!(mask.len(), self.encoding.values(), "a byte for each value of each component");
+        let (operations, cells) = mask.split_at_mut(self.encoding.operations().len());
+        for (mark, op) in operations.iter_mut().zip(self.encoding.operations()) {
+            *mark = u8::from(allowed.contains(*op));
+        }
+        cells.fill(1);
     }
 
     /// Whether the step limit is reached.

@@ -106,6 +106,16 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcEnv<N, W
             choices: CANVASES,
             description: "rows and columns of the largest grid",
         };
+        // The only choice there is: what makes the engine refuse a snapshot of an environment with other tasks.
+        let tasks = kept(format!("tasks {:016x}", self.pool().fingerprint), || {
+            vec![format!("{}-{:016x}", self.pool().tasks.len(), self.pool().fingerprint)]
+        });
+        let tasks = OptionInfo {
+            name: "tasks",
+            value: tasks[0],
+            choices: tasks,
+            description: "number and hash of the tasks, given when the environment is made",
+        };
         let bounds = |of: fn(&(String, i8, i8)) -> i8| {
             (0..N * N).flat_map(|_| channels.iter().map(move |channel| f32::from(of(channel)))).collect()
         };
@@ -121,7 +131,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcEnv<N, W
             action: ActionSpace::Discrete { n: flat.unwrap_or(i32::MAX) as u32 },
             state_names: state_names::<N>(),
             params: vec![],
-            options: std::iter::once(canvas).chain(options::list(self.config(), N * N <= 25)).collect(),
+            options: [tasks, canvas].into_iter().chain(options::list(self.config(), N * N <= 25)).collect(),
             max_steps: self.config().max_steps,
             dt: None,
             dt_param: None,
@@ -130,6 +140,10 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcEnv<N, W
     }
 
     fn set_option(&mut self, name: &str, value: &str) {
+        if name == "tasks" {
+            // Only the one in force is offered.
+            return;
+        }
         if name == "canvas" {
             assert_eq!(value.parse(), Ok(N), "the canvas is chosen when the environment is made");
             return;
@@ -321,6 +335,15 @@ mod tests {
             assert!(run(other.as_mut(), &actions[40..]) == straight, "{settings:?}");
             assert!(other.snapshot() == batch.snapshot());
         }
+    }
+
+    #[test]
+    fn a_snapshot_of_other_tasks_is_refused() {
+        let tasks = |limit| sample::samples(limit).into_iter().map(|s| Arc::new(s.task)).collect::<Vec<_>>();
+        let one = batch_of_tasks(&tasks(9), &config(1, &[])).unwrap();
+        let mut other = batch_of_tasks(&tasks(10), &config(1, &[])).unwrap();
+        let error = other.restore(&one.snapshot()).unwrap_err().to_string();
+        assert!(error.contains("tasks"), "{error}");
     }
 
     fn states_survive_the_way_through_numbers<const N: usize, const W: usize, const WORDS: usize>() {

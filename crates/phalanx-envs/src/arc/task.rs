@@ -96,12 +96,14 @@ pub struct TaskPool<const N: usize, const W: usize> {
     pub tasks: Vec<PooledTask>,
     /// The pairs of all tasks.
     pub pairs: Vec<PooledPair<N, W>>,
+    /// A hash of all names and grids, by which a snapshot knows its tasks.
+    pub fingerprint: u64,
 }
 
 impl<const N: usize, const W: usize> TaskPool<N, W> {
     /// Pads tasks to the canvas.
     pub fn new<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> phalanx_core::Result<Self> {
-        let mut pool = Self { tasks: vec![], pairs: vec![] };
+        let mut pool = Self { tasks: vec![], pairs: vec![], fingerprint: FNV_OFFSET };
         for task in tasks {
             let (height, width) = task.extent();
             if height > N || width > N {
@@ -111,6 +113,7 @@ impl<const N: usize, const W: usize> TaskPool<N, W> {
                     format!("at most {N}x{N}, the size of the canvas"),
                 ));
             }
+            pool.fingerprint = fold(pool.fingerprint, task);
             let (number, first) = (pool.tasks.len() as u32, pool.pairs.len() as u32);
             for (index, pair) in task.train.iter().enumerate().chain(task.test.iter().enumerate()) {
                 pool.pairs.push(PooledPair {
@@ -129,6 +132,23 @@ impl<const N: usize, const W: usize> TaskPool<N, W> {
         }
         Ok(pool)
     }
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Folds a task into a hash (FNV-1a; a slip of the hand has to be noticed, not an attack).
+fn fold(hash: u64, task: &Task) -> u64 {
+    let mut hash = hash;
+    let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    task.id.bytes().chain([task.train.len() as u8, task.test.len() as u8]).for_each(&mut add);
+    for pair in task.train.iter().chain(&task.test) {
+        add(u8::from(pair.output.is_some()));
+        for grid in std::iter::once(&pair.input).chain(&pair.output) {
+            [grid.height as u8, grid.width as u8].into_iter().for_each(&mut add);
+            grid.cells.iter().for_each(|cell| add(*cell as u8));
+        }
+    }
+    hash
 }
 
 fn padded<const N: usize, const W: usize>(grid: &Grid) -> Canvas<N, W> {
@@ -154,5 +174,11 @@ mod tests {
         );
         assert_eq!((pool.pairs[1].target, pool.tasks[1].first), (Canvas::EMPTY, 2));
         assert!(TaskPool::<5, 1>::new([]).is_err());
+        let mut other = task.clone();
+        other.test[0].input.cells[4] = 2;
+        let fingerprint = |task| TaskPool::<10, 2>::new([task]).unwrap().fingerprint;
+        let same = task.clone();
+        assert_eq!(fingerprint(&task), fingerprint(&same));
+        assert_ne!(fingerprint(&task), fingerprint(&other));
     }
 }

@@ -126,6 +126,10 @@ fn a_state_may_allow_less_than_the_configuration() {
     let mut state = begin(&env, 0);
     state.view_mut().head.set_allowed(1 << SUBMIT);
     assert_eq!(env.allowed(&state), OperationSet::of(&[34]));
+    let mut mask = vec![9; 35 + 4 * 5];
+    env.action_mask(&state, &mut mask);
+    assert_eq!(mask[..35], std::array::from_fn::<u8, 35, _>(|op| u8::from(op == 34)));
+    assert_eq!(mask[35..], [1; 20]);
     env.step(&mut state, &act(2, &[(0, 1)]));
     assert!(env.info(&state).rejected);
     assert!(env.step(&mut state, &act(34, &[])).terminated);
@@ -256,6 +260,10 @@ fn configurations_that_make_no_sense_are_refused() {
     assert_eq!(message, "max_attempts is 4, but must be from 1 to 3");
     assert!(env.configure(|config| config.max_steps = 0).is_err());
     assert!(env.configure(|config| config.subset = vec![1]).is_err());
+    let nothing = |config: &mut Config| {
+        (config.operations, config.dynamic_action_filtering) = (OperationSet(0), true);
+    };
+    assert!(env.configure(nothing).is_err(), "an action space without actions");
     assert_eq!(*env.config(), Config::default());
     env.configure(|config| {
         (config.operations, config.dynamic_action_filtering) = (OperationSet::RAW, true);
