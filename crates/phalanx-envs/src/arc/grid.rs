@@ -299,7 +299,7 @@ pub(super) fn lanes<const W: usize>(bits: u32) -> Row<W> {
     std::array::from_fn(|k| SPREAD[(bits >> (8 * k)) as u8 as usize])
 }
 
-/// Each byte spread to eight: a load is faster than the arithmetic, which has no broadcast of a bit.
+/// Each byte spread to eight; the arithmetic for it needs a broadcast that general registers do not have.
 static SPREAD: [u64; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -362,7 +362,7 @@ mod tests {
         scripts_solve::<5, 1, { words(5, 1) }>(5);
         scripts_solve::<10, 2, { words(10, 2) }>(LIMIT);
         scripts_solve::<30, 4, { words(30, 4) }>(30);
-        for limit in 6..30 {
+        for limit in [6, 7, 8, 13, 21, 29] {
             scripts_solve::<30, 4, { words(30, 4) }>(limit);
         }
     }

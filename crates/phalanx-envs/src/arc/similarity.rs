@@ -16,8 +16,8 @@ pub struct Similarity {
 impl Similarity {
     /// Counts.
     ///
-    /// A recount of the whole canvas, not an update for changed cells: 30 x 30 cells are 30 comparisons of a
-    /// register, which is less than an operation that keeps books would pay.
+    /// A recount of the whole canvas, not an update for changed cells: 30 x 30 cells are 30 comparisons of
+    /// a register, and there is no count that could go wrong.
     #[inline(always)]
     pub fn of<const N: usize, const W: usize>(cells: &Cells<N, W>, size: Size, target: &Canvas<N, W>) -> Self {
         // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
