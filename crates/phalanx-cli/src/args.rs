@@ -30,6 +30,8 @@ pub(crate) enum Command {
     /// Print every step of one environment, to compare it with another implementation
     #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Trace(TraceArgs),
+    /// List the tasks of ARC-v0 and what is wrong with files that are none
+    Tasks(TasksArgs),
     /// Draw an episode as an animation or on one page
     #[command(after_help = policies_help(), allow_negative_numbers = true)]
     Render(RenderArgs),
@@ -180,6 +182,22 @@ pub(crate) struct RenderArgs {
     pub(crate) autoreset: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TasksArgs {
+    /// Folder with ARC tasks [default: the built-in sample tasks]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tasks: Option<String>,
+    /// What the folder must hold: AGI1, AGI2, Concept, Mini, or Dir for any layout
+    #[arg(long, value_name = "D")]
+    pub(crate) dataset: Option<String>,
+    /// Which tasks: all, train, eval, a concept group or a task
+    #[arg(long, value_name = "S")]
+    pub(crate) select: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -338,7 +356,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, render, demo or completions (see 'phalanx --help')",
+            "a command is needed: envs, rollout, trace, tasks, render, demo or completions (see 'phalanx --help')",
         ),
         _ => {
             let rendered = error.render().to_string();

@@ -33,6 +33,7 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Envs(args) => commands::envs::run(&args),
         Command::Rollout(args) => commands::rollout::run(&args, start),
         Command::Trace(args) => commands::trace::run(&args),
+        Command::Tasks(args) => commands::tasks::run(&args),
         Command::Render(args) => commands::render::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -62,6 +62,9 @@ pub enum Error {
         /// The first such environment.
         env: usize,
     },
+    /// An environment that cannot be set up as asked; the environment says why.
+    #[error("{0}")]
+    Setup(String),
     /// Bytes that are no snapshot, or one of something else.
     #[error("snapshot {0}")]
     Snapshot(String),

@@ -247,6 +247,8 @@ pub struct EnvSpec {
     pub action_mask: ActionMask,
     /// What must hold after every step.
     pub constraints: Vec<Constraint>,
+    /// What a user should know about how it was set up, such as files that were passed over.
+    pub notes: Vec<String>,
     /// Names of what [`LaneEnv::counts`] counts in every step, two at most.
     pub counters: &'static [&'static str],
 }
@@ -288,6 +290,7 @@ impl EnvSpec {
             action_mask: ActionMask::None,
             constraints: Vec::new(),
             counters: &[],
+            notes: Vec::new(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The environments of Phalanx, one file each.
 //!
 //! [`registry`] finds them by name; everything else of this crate is written against
-//! [`phalanx_core::env::LaneEnv`] only. `CONTRIBUTING.md` shows how to add one.
+//! [`phalanx_core::env::LaneEnv`] only, except [`arc`], whose grids fill a register by themselves.
+//! `CONTRIBUTING.md` shows how to add one.
 //!
 //! ```
 //! use phalanx_core::batch::{Actions, BatchConfig, StepBuffers};
@@ -22,6 +23,7 @@
 //! ```
 
 mod acrobot;
+pub mod arc;
 mod cartpole;
 mod chemical_reactor;
 pub mod draw;

@@ -5,6 +5,7 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
+use crate::arc;
 use crate::draw::{self, Draw};
 use crate::{
     Acrobot, CartPole, ChemicalReactor, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe,
@@ -53,6 +54,14 @@ pub static ENTRIES: &[Entry] = &[
     lane!(ChemicalReactor, &["chemical-reactor", "cstr"], draw::reactor::draw),
     lane!(VanDeVusse, &["van-de-vusse"], draw::chart_of_observations),
     lane!(TicTacToe, &["tic-tac-toe"], draw::tic_tac_toe::draw),
+    Entry {
+        aliases: &["arc"],
+        draw: draw::arc::draw,
+        spec: arc::solo::spec,
+        batch: arc::solo::batch,
+        // Grids are whole numbers: there is one precision.
+        probe: |config, _| arc::solo::probe(config),
+    },
     lane!(TwoArmedBandit, &["two-armed-bandit"], draw::chart_of_observations),
 ];
 

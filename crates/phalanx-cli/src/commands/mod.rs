@@ -6,10 +6,12 @@ pub(crate) mod envs;
 pub(crate) mod play;
 pub(crate) mod render;
 pub(crate) mod rollout;
+pub(crate) mod tasks;
 pub(crate) mod trace;
 
 use std::io::Write;
 
+use phalanx_core::space::EnvSpec;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -18,6 +20,11 @@ use crate::failure::Failure;
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).expect("documents are plain data");
     print(&format!("{text}\n"))
+}
+
+/// Tells what a user should know about how an environment was set up.
+pub(crate) fn print_notes(spec: &EnvSpec) {
+    spec.notes.iter().for_each(|note| eprintln!("warning: {note}"));
 }
 
 /// Prints on standard output.

@@ -10,6 +10,7 @@ use phalanx_envs::registry;
 use phalanx_render::{Image, raster};
 
 use crate::args::PlayArgs;
+use crate::commands::print_notes;
 use crate::failure::Failure;
 use crate::files;
 
@@ -55,6 +56,7 @@ impl Run {
         if let Some(text) = &args.state {
             probe.set_state(&parse_state(text, probe.spec())?)?;
         }
+        print_notes(probe.spec());
         Ok(Self { probe, source, policy, draw: entry.draw })
     }
 
@@ -197,7 +199,7 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
     };
     let count = crate::args::count(count).map(|count| Source::Policy(count as u64));
     count.map_err(|_| {
-        Failure::input(format!("--actions is '{text}', but must be a file or policy:T with T of at least 1"))
+        Failure::input(format!("--actions is '{text}', but must be a file, policy:T or random:T with T of at least 1"))
     })
 }
 

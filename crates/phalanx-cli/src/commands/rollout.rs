@@ -16,7 +16,7 @@ use phalanx_envs::registry::{self, Entry};
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{print, print_json, print_notes};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{files, machine, text};
@@ -108,6 +108,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     config.pool = Arc::new(pool.map_err(|error| Failure::input(format!("cannot start {threads} threads: {error}")))?);
 
     let mut batch = entry.batch(&config)?;
+    print_notes(batch.spec());
     let mut rollout = Rollout::new(args.policy.parse(batch.spec())?, batch.as_ref());
     if let Some(path) = &args.load_state {
         load_state(path, args, batch.as_mut(), &mut rollout)?;

@@ -6,6 +6,7 @@
 //! environment without a picture of its own gets [`chart_of_observations`].
 
 pub mod acrobot;
+pub mod arc;
 pub mod cartpole;
 pub mod gene_circuit;
 pub mod grid;

@@ -1,0 +1,102 @@
+//! How episodes went, in the terms of the benchmark.
+
+use serde::Serialize;
+
+use super::env::Info;
+
+/// One episode so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct EpisodeMetrics {
+    /// The highest similarity of any step.
+    pub best_similarity: f32,
+    /// The similarity of the last step.
+    pub final_similarity: f32,
+    /// Whether the target was reached at the last step.
+    pub solved: bool,
+    /// Steps until the target was reached for the first time.
+    pub steps_to_solve: Option<u32>,
+    /// Whether the step limit ended the episode.
+    pub was_truncated: bool,
+}
+
+/// Many episodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Number of episodes.
+    pub episodes: u64,
+    /// Episodes that ended solved, in percent.
+    pub success_rate: f64,
+    /// Mean of the steps to solve, over episodes that reached the target.
+    pub mean_steps_to_solve: Option<f64>,
+    /// Episodes that the step limit ended, in percent.
+    pub truncation_rate: f64,
+}
+
+impl EpisodeMetrics {
+    /// Takes the state after a step into account.
+    pub fn update<const N: usize>(&mut self, info: &Info<'_, N>, truncated: bool) {
+        self.best_similarity = self.best_similarity.max(info.similarity);
+        self.final_similarity = info.similarity;
+        self.solved = info.solved;
+        self.was_truncated = truncated;
+        if info.solved {
+            self.steps_to_solve.get_or_insert(info.steps);
+        }
+    }
+}
+
+impl Summary {
+    /// Of finished episodes.
+    pub fn of<'a>(episodes: impl IntoIterator<Item = &'a EpisodeMetrics>) -> Self {
+        let (mut count, mut solved, mut truncated, mut reached, mut steps) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+        for episode in episodes {
+            count += 1;
+            solved += u64::from(episode.solved);
+            truncated += u64::from(episode.was_truncated);
+            if let Some(needed) = episode.steps_to_solve {
+                (reached, steps) = (reached + 1, steps + u64::from(needed));
+            }
+        }
+        let percent = |part: u64| if count == 0 { 0.0 } else { 100.0 * part as f64 / count as f64 };
+        Self {
+            episodes: count,
+            success_rate: percent(solved),
+            mean_steps_to_solve: (reached > 0).then(|| steps as f64 / reached as f64),
+            truncation_rate: percent(truncated),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arc::grid::{Selection, Size};
+
+    #[test]
+    fn episodes_and_their_summary() {
+        let info = |similarity, solved, steps| Info::<5> {
+            operation: 0,
+            rejected: false,
+            selection: Selection::EMPTY,
+            similarity,
+            solved,
+            size: Size { height: 1, width: 1 },
+            task: "t",
+            pair: 0,
+            attempts: 0,
+            steps,
+        };
+        let mut first = EpisodeMetrics::default();
+        first.update(&info(0.5, false, 1), false);
+        first.update(&info(1.0, true, 2), false);
+        first.update(&info(0.25, false, 3), true);
+        assert_eq!((first.best_similarity, first.final_similarity), (1.0, 0.25));
+        assert_eq!((first.solved, first.steps_to_solve, first.was_truncated), (false, Some(2), true));
+        let mut second = EpisodeMetrics::default();
+        second.update(&info(1.0, true, 4), false);
+        let summary = Summary::of(&[first, second, EpisodeMetrics::default(), EpisodeMetrics::default()]);
+        assert_eq!((summary.success_rate, summary.truncation_rate), (25.0, 25.0));
+        assert_eq!(summary.mean_steps_to_solve, Some(3.0));
+        assert_eq!(Summary::of(&[]), Summary::default());
+    }
+}

@@ -1,0 +1,340 @@
+//! The 35 operations.
+//!
+//! Source: the reference's table, which is JaxARC's with its faults removed (moves went the opposite
+//! way, rotations used the whole canvas, flood fill stopped early, the clipboard took black for empty,
+//! resize only shrank). S is the selection inside of the active area, B its bounding box or, if S is
+//! empty, the whole active area. No operation but copy-input and resize writes outside of the active
+//! area; all keep colours inside and padding outside.
+
+use super::flood;
+use super::grid::{
+    Bounds, Canvas, Cells, Corner, HIGHS, ONES, Row, Selection, Size, blend, bytes, bytes_mut, lanes, padding,
+};
+
+/// Number of operations.
+pub const OPERATIONS: u8 = 35;
+
+/// The operation that ends an attempt.
+pub const SUBMIT: u8 = 34;
+
+/// The operation that changes the size; it alone sees the selection outside of the active area.
+pub const RESIZE: u8 = 33;
+
+/// What each operation is called.
+pub const NAMES: [&str; OPERATIONS as usize] = [
+    "fill 0",
+    "fill 1",
+    "fill 2",
+    "fill 3",
+    "fill 4",
+    "fill 5",
+    "fill 6",
+    "fill 7",
+    "fill 8",
+    "fill 9",
+    "flood fill 0",
+    "flood fill 1",
+    "flood fill 2",
+    "flood fill 3",
+    "flood fill 4",
+    "flood fill 5",
+    "flood fill 6",
+    "flood fill 7",
+    "flood fill 8",
+    "flood fill 9",
+    "move up",
+    "move down",
+    "move left",
+    "move right",
+    "rotate clockwise",
+    "rotate counter-clockwise",
+    "flip horizontal",
+    "flip vertical",
+    "copy",
+    "paste",
+    "cut",
+    "clear",
+    "copy input",
+    "resize",
+    "submit",
+];
+
+/// A family of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Category {
+    /// 0-9: colour the selection.
+    Fill,
+    /// 10-19: colour a connected region.
+    FloodFill,
+    /// 20-23: shift by a cell, cyclic.
+    Movement,
+    /// 24-27: rotate and flip.
+    Transformation,
+    /// 28-31: copy, paste, cut, clear.
+    Editing,
+    /// 32-34: copy input, resize, submit.
+    Special,
+}
+
+impl Category {
+    /// The family of an operation.
+    pub fn of(op: u8) -> Self {
+        match op {
+            0..=9 => Self::Fill,
+            10..=19 => Self::FloodFill,
+            20..=23 => Self::Movement,
+            24..=27 => Self::Transformation,
+            28..=31 => Self::Editing,
+            _ => Self::Special,
+        }
+    }
+}
+
+/// What operations work on.
+#[derive(Debug)]
+pub struct Desk<'a, const N: usize, const W: usize> {
+    /// The working grid.
+    pub grid: &'a mut Cells<N, W>,
+    /// Its size.
+    pub size: &'a mut Size,
+    /// The clipboard.
+    pub clipboard: &'a mut Cells<N, W>,
+    /// Where its cells begin.
+    pub corner: &'a mut Corner,
+    /// The input that "copy input" copies.
+    pub input: &'a Canvas<N, W>,
+}
+
+impl<const N: usize, const W: usize> Desk<'_, N, W> {
+    /// Executes an operation with the selection as the agent gave it, and returns the effective one.
+    ///
+    /// # Panics
+    ///
+    /// If `op` is not below [`OPERATIONS`].
+    #[inline]
+    pub fn apply(&mut self, op: u8, raw: &Selection<N>) -> Selection<N> {
+        if op == RESIZE {
+            if let Some((row, column)) = raw.last() {
+                resize(self.grid, row + 1, column + 1);
+                *self.size = Size { height: row as u8 + 1, width: column as u8 + 1 };
+            }
+            return *raw;
+        }
+        let selected = raw.within(*self.size);
+        let bounds = selected.bounds();
+        match op {
+            0..=9 => fill(self.grid, &selected, bounds, op as i8),
+            10..=19 => flood_fill(self.grid, &selected, bounds, op as i8 - 10),
+            20..=27 => {
+                if let Some(bounds) = bounds.or(self.size.bounds()) {
+                    transform(self.grid, op, bounds);
+                }
+            }
+            28 => self.copy(&selected, bounds),
+            29 => paste(self.grid, self.clipboard, *self.corner, &selected, bounds),
+            30 => {
+                self.copy(&selected, bounds);
+                fill(self.grid, &selected, bounds, 0);
+            }
+            31 if bounds.is_none() => fill(self.grid, &self.size.selection(), self.size.bounds(), 0),
+            31 => fill(self.grid, &selected, bounds, 0),
+            32 => (*self.grid, *self.size) = (self.input.cells, self.input.size),
+            SUBMIT => {}
+            _ => unreachable!("operation {op} of {OPERATIONS}"),
+        }
+        selected
+    }
+
+    /// Takes the selected cells to the clipboard; no cells empty it.
+    #[inline(always)]
+    fn copy(&mut self, selected: &Selection<N>, bounds: Option<Bounds>) {
+        for (r, row) in self.clipboard.iter_mut().enumerate() {
+            *row = blend(&lanes(selected.0[r]), &self.grid[r], &padding());
+        }
+        *self.corner = match bounds {
+            Some(bounds) => Corner { top: bounds.top as u8, left: bounds.left as u8 },
+            None => Corner::NONE,
+        };
+    }
+}
+
+/// Colours the selection.
+#[inline(always)]
+fn fill<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
+    selected: &Selection<N>,
+    bounds: Option<Bounds>,
+    colour: i8,
+) {
+    let Some(bounds) = bounds else { return };
+    let rows = grid.iter_mut().zip(&selected.0);
+    for (row, bits) in rows.take(bounds.bottom + 1).skip(bounds.top) {
+        *row = blend(&lanes(*bits), &[ONES * colour as u64; W], row);
+    }
+}
+
+/// Colours the region around the only selected cell.
+fn flood_fill<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
+    selected: &Selection<N>,
+    bounds: Option<Bounds>,
+    colour: i8,
+) {
+    match bounds {
+        Some(only) if (only.top, only.left) == (only.bottom, only.right) => {
+            let region = flood::region(grid, only.top, only.left);
+            fill(grid, &region, region.bounds(), colour);
+        }
+        _ => debug_assert_ne!(selected.count(), 1),
+    }
+}
+
+/// Moves, rotations and flips of the content of a rectangle.
+#[inline(always)]
+fn transform<const N: usize, const W: usize>(cells: &mut Cells<N, W>, op: u8, bounds: Bounds) {
+    let Bounds { top, left, bottom, right } = bounds;
+    match op {
+        20 => {
+            let (mask, first) = (lanes(bounds.columns()), cells[top]);
+            for r in top..bottom {
+                cells[r] = blend(&mask, &cells[r + 1], &cells[r]);
+            }
+            cells[bottom] = blend(&mask, &first, &cells[bottom]);
+        }
+        21 => {
+            let (mask, last) = (lanes(bounds.columns()), cells[bottom]);
+            for r in (top..bottom).rev() {
+                cells[r + 1] = blend(&mask, &cells[r], &cells[r + 1]);
+            }
+            cells[top] = blend(&mask, &last, &cells[top]);
+        }
+        22 => {
+            let (inner, edge) = (lanes(bounds.columns() & !(1 << right)), lanes(1 << right));
+            for row in &mut cells[top..=bottom] {
+                let first = [byte(row, left) * ONES; W];
+                *row = blend(&edge, &first, &blend(&inner, &towards_left(row), row));
+            }
+        }
+        23 => {
+            let (inner, edge) = (lanes(bounds.columns() & !(1 << left)), lanes(1 << left));
+            for row in &mut cells[top..=bottom] {
+                let last = [byte(row, right) * ONES; W];
+                *row = blend(&edge, &last, &blend(&inner, &towards_right(row), row));
+            }
+        }
+        24 | 25 => rotate(cells, op == 24, bounds),
+        26 => {
+            let mask = lanes(bounds.columns());
+            for row in &mut cells[top..=bottom] {
+                *row = blend(&mask, &mirrored(row, left + right), row);
+            }
+        }
+        _ => {
+            let mask = lanes(bounds.columns());
+            let (mut r, mut opposite) = (top, bottom);
+            while r < opposite {
+                let (upper, lower) = (cells[r], cells[opposite]);
+                cells[r] = blend(&mask, &lower, &upper);
+                cells[opposite] = blend(&mask, &upper, &lower);
+                (r, opposite) = (r + 1, opposite - 1);
+            }
+        }
+    }
+}
+
+/// A quarter turn of a square; other rectangles stay as they are.
+fn rotate<const N: usize, const W: usize>(cells: &mut Cells<N, W>, clockwise: bool, bounds: Bounds) {
+    let (side, width) = bounds.extent();
+    if side != width {
+        return;
+    }
+    let old = *cells;
+    let (old, cells) = (bytes(&old), bytes_mut(cells));
+    let place = |r: usize, c: usize| (bounds.top + r) * 8 * W + bounds.left + c;
+    for r in 0..side {
+        for c in 0..side {
+            let source = if clockwise { place(side - 1 - c, r) } else { place(c, side - 1 - r) };
+            cells[place(r, c)] = old[source];
+        }
+    }
+}
+
+/// A cell of a row.
+#[inline(always)]
+fn byte<const W: usize>(row: &Row<W>, column: usize) -> u64 {
+    row[column / 8] >> (8 * (column % 8)) & 0xff
+}
+
+/// Every cell one column to the left; what comes in at the right is of no meaning.
+#[inline(always)]
+fn towards_left<const W: usize>(row: &Row<W>) -> Row<W> {
+    std::array::from_fn(|k| row[k] >> 8 | row[(k + 1) % W] << 56)
+}
+
+/// Every cell one column to the right; what comes in at the left is of no meaning.
+#[inline(always)]
+fn towards_right<const W: usize>(row: &Row<W>) -> Row<W> {
+    std::array::from_fn(|k| row[k] << 8 | row[(k + W - 1) % W] >> 56)
+}
+
+/// Column c from column `sum` - c, where that is on the canvas.
+#[inline(always)]
+fn mirrored<const W: usize>(row: &Row<W>, sum: usize) -> Row<W> {
+    // Column c of the reversed row is column 8 W - 1 - c.
+    let reversed = std::array::from_fn(|k| row[W - 1 - k].swap_bytes());
+    shifted(&reversed, 8 * W as isize - 1 - sum as isize)
+}
+
+/// Column c from column c + `by`; what comes from beyond the row is 0.
+#[inline(always)]
+fn shifted<const W: usize>(row: &Row<W>, by: isize) -> Row<W> {
+    let (words, bits) = (by.div_euclid(8), 8 * by.rem_euclid(8) as u32);
+    let word = |k: isize| row.get(k as usize).copied().unwrap_or(0);
+    std::array::from_fn(|k| {
+        let first = k as isize + words;
+        // Two shifts, because one by all 64 bits is not allowed.
+        word(first) >> bits | word(first + 1) << 1 << (63 - bits)
+    })
+}
+
+/// Puts the clipboard's box to the corner of the selection's; selected cells without a copied one turn 0.
+fn paste<const N: usize, const W: usize>(
+    grid: &mut Cells<N, W>,
+    clipboard: &Cells<N, W>,
+    corner: Corner,
+    selected: &Selection<N>,
+    bounds: Option<Bounds>,
+) {
+    let Some(bounds) = bounds.filter(|_| corner != Corner::NONE) else { return };
+    let sideways = corner.left as isize - bounds.left as isize;
+    let targets = grid[bounds.top..=bounds.bottom].iter_mut().zip(&selected.0[bounds.top..]);
+    for (i, (row, bits)) in targets.enumerate() {
+        let source = clipboard.get(usize::from(corner.top) + i);
+        let moved = source.map_or([0; W], |source| shifted(&source.map(padding_to_zero), sideways));
+        *row = blend(&lanes(*bits), &moved, row);
+    }
+}
+
+/// Padding becomes colour 0.
+#[inline(always)]
+fn padding_to_zero(word: u64) -> u64 {
+    let highs = word & HIGHS;
+    // 255 in every byte that has its highest bit.
+    word & !((highs << 1).wrapping_sub(highs >> 7))
+}
+
+/// Cuts or extends the active area: the overlap stays, new cells are 0.
+#[inline(always)]
+fn resize<const N: usize, const W: usize>(grid: &mut Cells<N, W>, height: usize, width: usize) {
+    let mask = lanes((1 << width) - 1);
+    for (r, row) in grid.iter_mut().enumerate() {
+        // Outside of the old area there is padding, which becomes 0 inside of the new one.
+        let inside = row.map(padding_to_zero);
+        *row = if r < height { blend(&mask, &inside, &padding()) } else { padding() };
+    }
+}
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod properties;

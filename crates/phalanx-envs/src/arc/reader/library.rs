@@ -1,0 +1,279 @@
+//! The tasks of a data set, found by name and read when needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::layout::{Found, LAYOUTS, Layout, Source, Split, read_text};
+use super::parse::{Limits, parse_text, parse_value};
+use super::problem::Problem;
+use super::statistics::Statistics;
+use super::{CONCEPT_GROUPS, Dataset, Error};
+use crate::arc::reward::Mode;
+use crate::arc::sample;
+use crate::arc::task::Task;
+
+/// A data set.
+#[derive(Debug)]
+pub struct Library {
+    dataset: Dataset,
+    limits: Limits,
+    layout: Option<Layout>,
+    entries: Vec<Entry>,
+    subsets: BTreeMap<String, Vec<String>>,
+    problems: Vec<Problem>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    found: Found,
+    parsed: OnceLock<Result<Arc<Task>, Problem>>,
+}
+
+/// Tasks that were chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// Their places in the library.
+    pub tasks: Vec<usize>,
+    /// What they are for.
+    pub mode: Mode,
+}
+
+/// Tasks that were read, and files that could not be.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The tasks.
+    pub tasks: Vec<Arc<Task>>,
+    /// What is wrong with the others.
+    pub problems: Vec<Problem>,
+}
+
+/// Something worth telling about a data set that works all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A group that ConceptARC has is not there.
+    MissingGroup(String),
+    /// A group that ConceptARC does not have.
+    ExtraGroup(String),
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MissingGroup(group) => write!(f, "warning: the group {group} is missing"),
+            Self::ExtraGroup(group) => write!(f, "note: the group {group} is not one of ConceptARC"),
+        }
+    }
+}
+
+/// Selectors for parts of a data set; the second half also means test mode.
+const TRAIN_NAMES: [&str; 2] = ["train", "training"];
+const EVAL_NAMES: [&str; 4] = ["eval", "evaluation", "test", "corpus"];
+
+impl Library {
+    /// The built-in tasks.
+    pub fn sample() -> Self {
+        Self::samples_up_to(sample::LIMIT)
+    }
+
+    /// The built-in tasks made for another limit of the size.
+    pub fn samples_up_to(limit: usize) -> Self {
+        let ready = sample::samples(limit).into_iter().map(|sample| Found {
+            id: sample.task.id.clone(),
+            split: None,
+            group: None,
+            source: Source::Ready(Arc::new(sample.task)),
+        });
+        Self::new(Dataset::Sample, None, ready.collect(), vec![])
+    }
+
+    /// Finds the tasks of a data set in a directory, without reading them.
+    pub fn open(dataset: Dataset, directory: &Path) -> Result<Self, Error> {
+        if dataset == Dataset::Sample {
+            return Ok(Self::sample());
+        }
+        let layout = dataset.layout().or_else(|| Layout::detect(directory));
+        let (found, problems) = layout.map(|layout| layout.scan(directory)).unwrap_or_default();
+        if found.is_empty() && problems.is_empty() {
+            let wanted = dataset.layout();
+            return Err(Error::NoTasks {
+                directory: directory.display().to_string(),
+                exists: directory.is_dir(),
+                wanted: LAYOUTS.iter().find(|(layout, _)| Some(*layout) == wanted).map(|(_, files)| *files),
+            });
+        }
+        Ok(Self::new(dataset, layout, found, problems))
+    }
+
+    fn new(dataset: Dataset, layout: Option<Layout>, mut found: Vec<Found>, problems: Vec<Problem>) -> Self {
+        found.sort_by(|a, b| (&a.id, a.split).cmp(&(&b.id, b.split)));
+        let entries = found.into_iter().map(|found| Entry { found, parsed: OnceLock::new() }).collect();
+        Self { dataset, limits: dataset.limits(), layout, entries, subsets: BTreeMap::new(), problems }
+    }
+
+    /// The same tasks under other limits.
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self.entries.iter_mut().for_each(|entry| entry.parsed = OnceLock::new());
+        self
+    }
+
+    /// The layout its files have; `None` if it is built in.
+    pub fn layout(&self) -> Option<Layout> {
+        self.layout
+    }
+
+    /// Names of all tasks, sorted; a name may be in two splits.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.found.id.as_str())
+    }
+
+    /// The splits that tasks belong to.
+    pub fn splits(&self) -> BTreeSet<Split> {
+        self.entries.iter().filter_map(|entry| entry.found.split).collect()
+    }
+
+    /// The groups that tasks belong to.
+    pub fn groups(&self) -> BTreeSet<&str> {
+        self.entries.iter().filter_map(|entry| entry.found.group.as_deref()).collect()
+    }
+
+    /// The places of a group's tasks.
+    pub fn of_group(&self, group: &str) -> Vec<usize> {
+        self.places(|found| found.group.as_deref() == Some(group))
+    }
+
+    /// The place of a task of a group, chosen by a random word; `None` if there is no such group.
+    pub fn random_of_group(&self, group: &str, word: u32) -> Option<usize> {
+        let places = self.of_group(group);
+        // Multiplying keeps the high bits, which are as good as the low ones of any generator.
+        places.get(((u64::from(word) * places.len() as u64) >> 32) as usize).copied()
+    }
+
+    /// What is unusual about the groups of ConceptARC.
+    pub fn notes(&self) -> Vec<Note> {
+        if self.dataset != Dataset::Concept {
+            return vec![];
+        }
+        let groups = self.groups();
+        let missing = CONCEPT_GROUPS.iter().filter(|group| !groups.contains(**group));
+        let extra = groups.iter().filter(|group| !CONCEPT_GROUPS.contains(group));
+        missing
+            .map(|group| Note::MissingGroup(group.to_string()))
+            .chain(extra.map(|group| Note::ExtraGroup(group.to_string())))
+            .collect()
+    }
+
+    /// Gives a list of tasks a name; each must exist.
+    pub fn register_subset(&mut self, name: &str, ids: &[&str]) -> Result<(), Error> {
+        if let Some(unknown) = ids.iter().find(|id| !self.ids().any(|known| known == **id)) {
+            return Err(self.unknown(unknown));
+        }
+        self.subsets.insert(name.to_lowercase(), ids.iter().map(|id| (*id).to_owned()).collect());
+        Ok(())
+    }
+
+    /// The named lists of tasks.
+    pub fn subsets(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.subsets.iter().map(|(name, ids)| (name.as_str(), ids.as_slice()))
+    }
+
+    /// What a selector means: a named subset, a split, a group or a task, in this order.
+    ///
+    /// The mode is the given one; without one, a selector for the evaluation part means test mode.
+    pub fn select(&self, selector: &str, mode: Option<Mode>) -> Result<Selected, Error> {
+        let lower = selector.to_lowercase();
+        let is_eval = EVAL_NAMES.contains(&lower.as_str());
+        let mode = mode.unwrap_or(if is_eval { Mode::Test } else { Mode::Train });
+        // Tasks without a split belong to every split.
+        let of_split = |split| self.places(|found| found.split.is_none_or(|own| own == split));
+        let tasks = if let Some(ids) = self.subsets.get(&lower) {
+            // A task in two splits is taken from the first; one that is in the other only, from there.
+            ids.iter().filter_map(|id| self.entries.iter().position(|entry| entry.found.id == *id)).collect()
+        } else if lower.is_empty() || lower == "all" {
+            self.places(|_| true)
+        } else if TRAIN_NAMES.contains(&lower.as_str()) {
+            of_split(Split::Train)
+        } else if is_eval {
+            of_split(Split::Eval)
+        } else {
+            let group = self.of_group(selector);
+            if group.is_empty() { self.places(|found| found.id == selector) } else { group }
+        };
+        if tasks.is_empty() { Err(self.unknown(selector)) } else { Ok(Selected { tasks, mode }) }
+    }
+
+    /// One task, parsed at most once.
+    ///
+    /// # Panics
+    ///
+    /// If the place is not below the number of tasks.
+    pub fn task(&self, place: usize) -> Result<Arc<Task>, Problem> {
+        let Entry { found, parsed } = &self.entries[place];
+        parsed.get_or_init(|| self.parse(found)).clone()
+    }
+
+    fn parse(&self, found: &Found) -> Result<Arc<Task>, Problem> {
+        match &found.source {
+            Source::Ready(task) => Ok(Arc::clone(task)),
+            Source::File(path) => {
+                let text = read_text(path)?;
+                parse_text(&path.display().to_string(), &found.id, &text, &self.limits).map(Arc::new)
+            }
+            Source::Member { file, task, solutions } => {
+                let place = format!("{}, task {}", file.display(), found.id);
+                parse_value(&place, &found.id, task, solutions.as_ref(), &self.limits).map(Arc::new)
+            }
+        }
+    }
+
+    /// Reads tasks; problems of files that could not even be listed come first.
+    pub fn load(&self, places: &[usize]) -> Loaded {
+        let mut loaded = Loaded { tasks: vec![], problems: self.problems.clone() };
+        for place in places {
+            match self.task(*place) {
+                Ok(task) => loaded.tasks.push(task),
+                Err(problem) => loaded.problems.push(problem),
+            }
+        }
+        loaded
+    }
+
+    /// Reads everything.
+    pub fn load_all(&self) -> Loaded {
+        self.load(&self.places(|_| true))
+    }
+
+    /// Statistics of all tasks that can be read.
+    pub fn statistics(&self) -> Option<Statistics> {
+        Statistics::of(&self.load_all().tasks)
+    }
+
+    fn places(&self, wanted: impl Fn(&Found) -> bool) -> Vec<usize> {
+        (0..self.entries.len()).filter(|place| wanted(&self.entries[*place].found)).collect()
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let groups: Vec<&str> = self.groups().into_iter().collect();
+        let subsets: Vec<&str> = self.subsets.keys().map(String::as_str).collect();
+        let keywords = ["all"].into_iter().chain(TRAIN_NAMES).chain(EVAL_NAMES);
+        let everything = keywords.chain(subsets.iter().copied()).chain(groups.iter().copied()).chain(self.ids());
+        let lower = name.to_lowercase();
+        let near = everything
+            .map(|known| (strsim::jaro_winkler(&lower, &known.to_lowercase()), known))
+            .filter(|(score, _)| *score > 0.75)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let mut hint = near.map(|(_, known)| format!("did you mean '{known}'? ")).unwrap_or_default();
+        hint += "known: all, train, eval";
+        for (what, names) in [("subsets", subsets), ("groups", groups)] {
+            if !names.is_empty() {
+                hint += &format!("; {what} {}", names.join(", "));
+            }
+        }
+        let ids: Vec<&str> = self.ids().collect();
+        let shown = ids.len().min(12);
+        let rest = if ids.len() > shown { format!(" and {} more", ids.len() - shown) } else { String::new() };
+        hint += &format!("; tasks {}{rest}", ids[..shown].join(", "));
+        Error::UnknownSelector { dataset: self.dataset.name(), name: name.to_owned(), hint }
+    }
+}

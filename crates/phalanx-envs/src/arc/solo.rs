@@ -1,0 +1,556 @@
+//! `ARC-v0` behind the engine's interface: settings in, an environment on the right canvas out.
+//!
+//! The canvas is a constant of the type, so what decides it is looked at before the environment is made: the
+//! settings `tasks` (a folder; without one the built-in tasks), `dataset`, `select` and `canvas`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx_core::batch::{Batch, BatchConfig, build_solo};
+use phalanx_core::probe::{Probe, probe_solo};
+use phalanx_core::rng::Draws;
+use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
+use phalanx_core::space::{ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
+use phalanx_core::{Error, Result};
+
+use super::env::{ArcEnv, Config};
+use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
+use super::options;
+use super::reader::{Dataset, Library, Loaded};
+use super::reward::Mode;
+use super::sample;
+use super::state::{State, words};
+use super::task::{Task, TaskPool};
+
+/// The compact canvas: 5 x 5.
+pub type Arc5 = ArcSolo<5, 1, { words(5, 1) }>;
+/// The canvas of the sample tasks: 10 x 10.
+pub type Arc10 = ArcSolo<10, 2, { words(10, 2) }>;
+/// The canvas of ARC-AGI: 30 x 30.
+pub type Arc30 = ArcSolo<30, 4, { words(30, 4) }>;
+
+/// Sides of the canvases there are, and the smallest one that holds the tasks.
+const CANVASES: &[&str] = &["auto", "5", "10", "30"];
+
+/// What comes before the cells in [`SoloEnv::state_values`].
+const HEAD_NAMES: [&str; 9] =
+    ["height", "width", "pair", "steps", "attempts", "operation", "rejected", "allowed_low", "allowed_high"];
+
+/// The most malformed files that are named; the rest are counted.
+const NAMED_PROBLEMS: usize = 5;
+
+/// An environment with what the engine wants to know of it.
+#[derive(Clone, Debug)]
+pub struct ArcSolo<const N: usize, const W: usize, const WORDS: usize> {
+    env: ArcEnv<N, W, WORDS>,
+    source: Source,
+    /// Actions as one index.
+    flat: bool,
+}
+
+/// Where the tasks come from, in a user's words.
+#[derive(Clone, Debug)]
+struct Source {
+    tasks: String,
+    dataset: &'static str,
+    select: String,
+    canvas: &'static str,
+    notes: Vec<String>,
+}
+
+/// Something to do with an environment on any canvas.
+trait Use {
+    type Output;
+    fn with<const N: usize, const W: usize, const WORDS: usize>(
+        self,
+        env: ArcSolo<N, W, WORDS>,
+    ) -> Result<Self::Output>;
+}
+
+/// What `ARC-v0` looks like without any settings.
+pub fn spec() -> EnvSpec {
+    struct Spec;
+    impl Use for Spec {
+        type Output = EnvSpec;
+        fn with<const N: usize, const W: usize, const WORDS: usize>(
+            self,
+            env: ArcSolo<N, W, WORDS>,
+        ) -> Result<EnvSpec> {
+            Ok(env.spec())
+        }
+    }
+    set_up(&BatchConfig::default(), Spec).expect("the built-in tasks are sound")
+}
+
+/// A batch of `ARC-v0`.
+pub fn batch(config: &BatchConfig) -> Result<Box<dyn Batch>> {
+    struct Build<'a>(&'a BatchConfig);
+    impl Use for Build<'_> {
+        type Output = Box<dyn Batch>;
+        fn with<const N: usize, const W: usize, const WORDS: usize>(
+            self,
+            env: ArcSolo<N, W, WORDS>,
+        ) -> Result<Box<dyn Batch>> {
+            build_solo(env, self.0)
+        }
+    }
+    set_up(config, Build(config))
+}
+
+/// One `ARC-v0` under the microscope.
+pub fn probe(config: &BatchConfig) -> Result<Box<dyn Probe>> {
+    struct Look<'a>(&'a BatchConfig);
+    impl Use for Look<'_> {
+        type Output = Box<dyn Probe>;
+        fn with<const N: usize, const W: usize, const WORDS: usize>(
+            self,
+            env: ArcSolo<N, W, WORDS>,
+        ) -> Result<Box<dyn Probe>> {
+            probe_solo(env, self.0)
+        }
+    }
+    set_up(config, Look(config))
+}
+
+/// The tasks that settings choose, the mode that goes with them, and the files that could not be read.
+pub fn tasks(config: &BatchConfig) -> Result<(Loaded, Mode)> {
+    let setting = |name| setting(config, name);
+    let (dataset, of_dataset) = match setting("dataset") {
+        Some(name) => Dataset::parse(name).map_err(|error| Error::Setup(error.to_string()))?,
+        None => (Dataset::Dir, ""),
+    };
+    let selector = setting("select").unwrap_or(of_dataset);
+    let library = match setting("tasks") {
+        Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| Error::Setup(error.to_string()))?,
+        None if !matches!(dataset, Dataset::Dir | Dataset::Sample) => {
+            let what = format!("the folder of data set {} (setting tasks)", dataset.name());
+            return Err(Error::out_of_range(what, "missing", "given"));
+        }
+        // The built-in tasks are made to measure.
+        None => Library::samples_up_to(setting("canvas").and_then(|side| side.parse().ok()).unwrap_or(sample::LIMIT)),
+    };
+    let mode = match setting("mode") {
+        Some("test") => Some(Mode::Test),
+        Some(_) => Some(Mode::Train),
+        None => None,
+    };
+    let chosen = library.select(selector, mode).map_err(|error| Error::Setup(error.to_string()))?;
+    let loaded = library.load(&chosen.tasks);
+    if loaded.tasks.is_empty() {
+        let first = loaded.problems.first().map(|problem| format!(": {problem}")).unwrap_or_default();
+        return Err(Error::Setup(format!("none of the {} tasks can be used{first}", chosen.tasks.len())));
+    }
+    Ok((loaded, chosen.mode))
+}
+
+fn setting<'a>(config: &'a BatchConfig, name: &str) -> Option<&'a str> {
+    config.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// Makes the environment that the settings describe and does something with it.
+fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
+    let (Loaded { tasks, problems }, mode) = tasks(config)?;
+    let largest = tasks.iter().map(|task| task.extent()).fold(0, |side, (h, w)| side.max(h).max(w));
+    let fitting = match largest {
+        0..=5 => "5",
+        6..=10 => "10",
+        _ => "30",
+    };
+    let canvas = CANVASES.iter().find(|side| setting(config, "canvas") == Some(side)).copied().unwrap_or("auto");
+    let mut notes: Vec<String> = problems.iter().take(NAMED_PROBLEMS).map(|p| format!("passed over {p}")).collect();
+    if problems.len() > NAMED_PROBLEMS {
+        notes.push(format!("passed over {} more task files", problems.len() - NAMED_PROBLEMS));
+    }
+    let dataset =
+        setting(config, "dataset").and_then(|name| Dataset::parse(name).ok()).map_or("dir", |(set, _)| set.name());
+    let source = Source {
+        tasks: setting(config, "tasks").unwrap_or("built-in").to_owned(),
+        dataset,
+        select: setting(config, "select").unwrap_or("all").to_owned(),
+        canvas,
+        notes,
+    };
+    match if canvas == "auto" { fitting } else { canvas } {
+        "5" => with.with(Arc5::new(&tasks, source, mode, config)?),
+        "10" => with.with(Arc10::new(&tasks, source, mode, config)?),
+        _ => with.with(Arc30::new(&tasks, source, mode, config)?),
+    }
+}
+
+impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
+    fn new(tasks: &[Arc<Task>], source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
+        let pool = Arc::new(TaskPool::new(tasks.iter().map(|task| &**task))?);
+        let mut env = ArcEnv::new(pool, Config { mode, ..Config::default() })?;
+        env.configure(|own| {
+            if let Some(preset) = setting(config, "reward") {
+                options::set(own, "reward", preset);
+            }
+            // The environment shows how much of the limit is used up, so it must know the engine's. What is
+            // no step limit is reported by the engine.
+            let steps = setting(config, "max_steps").and_then(|steps| steps.parse().ok());
+            if let Some(steps) = steps.filter(|steps| *steps > 0) {
+                own.max_steps = steps;
+            }
+        })?;
+        Ok(Self { env, source, flat: false })
+    }
+
+    fn observation(&self) -> ObservationSpace {
+        let channels = self.env.config().channels.describe();
+        let bounds = |of: fn(&(String, i8, i8)) -> i8| {
+            (0..N * N).flat_map(|_| channels.iter().map(move |channel| f32::from(of(channel)))).collect()
+        };
+        ObservationSpace {
+            names: &[],
+            low: bounds(|channel| channel.1),
+            high: bounds(|channel| channel.2),
+            shape: vec![N, N, channels.len()],
+            element: Element::I8,
+        }
+    }
+
+    /// Number of flat actions, if they fit an action.
+    fn flat_size(&self) -> Option<u32> {
+        let size = self.env.encoding().flat_size()?;
+        i32::try_from(size).ok().map(|size| size as u32)
+    }
+}
+
+impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, W, WORDS> {
+    type State = State<N, W, WORDS>;
+    type Elem = i8;
+
+    fn spec(&self) -> EnvSpec {
+        let action = match self.flat_size() {
+            Some(n) if self.flat => ActionSpace::Discrete { n },
+            _ => ActionSpace::MultiDiscrete { sizes: self.env.encoding().sizes() },
+        };
+        let Source { tasks, dataset, select, canvas, notes } = &self.source;
+        let pool = self.env.pool();
+        // The hash makes the engine refuse a snapshot of an environment with other tasks.
+        let tasks = format!("{tasks} ({} tasks, {:016x})", pool.tasks.len(), pool.fingerprint);
+        let source = [
+            OptionInfo::text("tasks", tasks, "folder with tasks in any of the known layouts"),
+            OptionInfo::text(
+                "dataset",
+                *dataset,
+                "what the folder must hold: AGI1, AGI2, Concept, Mini, or Dir for any",
+            ),
+            OptionInfo::text("select", select.clone(), "all, train, eval, a concept group or a task"),
+            OptionInfo::choice("canvas", canvas, CANVASES, "rows and columns of the largest grid"),
+            OptionInfo::choice(
+                "flat",
+                if self.flat { "on" } else { "off" },
+                &["off", "on"],
+                "actions as one index instead of a vector",
+            ),
+        ];
+        EnvSpec {
+            state_names: state_names::<N>(),
+            options: source.into_iter().chain(options::list(self.env.config())).collect(),
+            notes: notes.clone(),
+            ..EnvSpec::new(
+                "ARC-v0",
+                "edit a grid with 35 operations until it is the answer that the demonstrations suggest",
+                self.observation(),
+                action,
+                self.env.config().max_steps,
+            )
+        }
+    }
+
+    fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            // Settled when the environment was made.
+            "tasks" | "dataset" | "select" | "canvas" => {}
+            "flat" => self.flat = value == "on",
+            _ => {
+                let mut known = false;
+                self.env.configure(|config| known = options::set(config, name, value))?;
+                assert!(known, "no option {name} = {value} in the spec");
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        if self.flat && self.flat_size().is_none() {
+            let what = format!("the number of flat mask actions on a canvas of {N}x{N}");
+            return Err(Error::out_of_range(what, "too large", "below 2^31: use flat=off or a smaller canvas"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reset(&self, state: &mut Self::State, draws: &mut Draws<f32>) {
+        self.env.reset(state, draws);
+    }
+
+    #[inline]
+    fn step(&self, state: &mut Self::State, action: SoloAction<'_>, _: &mut Draws<f32>) -> Outcome {
+        let action = match action {
+            SoloAction::Discrete(index) => self.env.encoding().decode_flat(index.into()),
+            SoloAction::Multi(components) => self.env.encoding().decode(components),
+            SoloAction::Continuous(_) => unreachable!("checked at the door"),
+        };
+        self.env.step(state, &action)
+    }
+
+    #[inline]
+    fn observe(&self, state: &Self::State, obs: &mut [i8]) {
+        self.env.observe(state, obs);
+    }
+
+    fn state_values(&self, state: &Self::State) -> Vec<f64> {
+        let view = state.view();
+        let head = view.head;
+        let mut values = vec![
+            f64::from(head.size.height),
+            f64::from(head.size.width),
+            f64::from(head.pair),
+            f64::from(head.steps),
+            f64::from(head.attempts),
+            f64::from(head.operation),
+            f64::from(head.rejected),
+            f64::from(head.allowed_low),
+            f64::from(head.allowed_high),
+        ];
+        for cells in [view.grid, view.clipboard] {
+            let rows = bytes(cells).chunks_exact(8 * W);
+            values.extend(rows.flat_map(|row| row[..N].iter().map(|cell| f64::from(*cell))));
+        }
+        values.extend(view.selection.0.iter().map(|row| f64::from(*row)));
+        values
+    }
+
+    fn set_state_values(&self, state: &mut Self::State, values: &[f64]) -> Result<()> {
+        let names = state_names::<N>();
+        let whole = |place: usize, low: i64, high: i64| -> Result<i64> {
+            let value = values[place];
+            if value.fract() == 0.0 && (low as f64..=high as f64).contains(&value) {
+                return Ok(value as i64);
+            }
+            Err(Error::out_of_range(names[place], value, format!("a whole number from {low} to {high}")))
+        };
+        let side = N as i64;
+        let (height, width) = (whole(0, 1, side)? as usize, whole(1, 1, side)? as usize);
+        let pair = whole(2, 0, self.env.pool().pairs.len() as i64 - 1)? as u32;
+        let words = u32::MAX.into();
+        let (steps, attempts, operation) = (whole(3, 0, words)? as u32, whole(4, 0, 255)? as u8, whole(5, -1, 34)?);
+        let (rejected, allowed) = (whole(6, 0, 1)? as u8, (whole(7, 0, words)? as u32, whole(8, 0, 7)? as u32));
+        let first_cell = HEAD_NAMES.len();
+        let mut grid = Canvas::<N, W>::EMPTY;
+        let mut clipboard = Canvas::<N, W>::EMPTY.cells;
+        for r in 0..N {
+            for c in 0..N {
+                let inside = r < height && c < width;
+                let (low, high) = if inside { (0, 9) } else { (-1, -1) };
+                let place = first_cell + r * N + c;
+                bytes_mut(&mut grid.cells)[r * 8 * W + c] = whole(place, low, high)? as i8;
+                bytes_mut(&mut clipboard)[r * 8 * W + c] = whole(place + N * N, -1, 9)? as i8;
+            }
+        }
+        grid.size = Size { height: height as u8, width: width as u8 };
+        let mut selection = Selection::EMPTY;
+        for (r, row) in selection.0.iter_mut().enumerate() {
+            *row = whole(first_cell + 2 * N * N + r, 0, (1 << N) - 1)? as u32;
+        }
+        let copied = Selection::<N>::from_fn(|r, c| bytes(&clipboard)[r * 8 * W + c] >= 0);
+        let corner = copied.bounds().map_or(Corner::NONE, |b| Corner { top: b.top as u8, left: b.left as u8 });
+        self.env.begin(state, pair, &grid);
+        let view = state.view_mut();
+        (*view.clipboard, *view.selection) = (clipboard, selection);
+        let head = view.head;
+        (head.steps, head.attempts, head.operation, head.rejected) = (steps, attempts, operation as i8, rejected);
+        (head.allowed_low, head.allowed_high, head.corner) = (allowed.0, allowed.1, corner);
+        Ok(())
+    }
+}
+
+fn state_names<const N: usize>() -> &'static [&'static str] {
+    kept(format!("state {N}"), || {
+        let mut names: Vec<String> = HEAD_NAMES.iter().map(|name| (*name).to_owned()).collect();
+        for cells in ["grid", "clipboard"] {
+            names.extend((0..N).flat_map(|r| (0..N).map(move |c| format!("{cells}[{r},{c}]"))));
+        }
+        names.extend((0..N).map(|r| format!("selection[{r}]")));
+        names
+    })
+}
+
+/// Names that live as long as the program: a spec wants static ones, and there are only a few different lists.
+fn kept(key: String, make: impl FnOnce() -> Vec<String>) -> &'static [&'static str] {
+    static KEPT: Mutex<BTreeMap<String, &'static [&'static str]>> = Mutex::new(BTreeMap::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.entry(key).or_insert_with(|| {
+        let names: Vec<&'static str> = make().into_iter().map(|name| &*name.leak()).collect();
+        names.leak()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytemuck::Zeroable;
+    use phalanx_core::batch::{Actions, Autoreset, StepBuffers};
+    use phalanx_core::policy::Policy;
+    use phalanx_core::pool::Pool;
+    use phalanx_core::rng::{Purpose, Stream};
+    use phalanx_core::rollout::Rollout;
+
+    use super::*;
+    use crate::arc::testing::random_words;
+
+    fn config(threads: usize, settings: &[(&str, &str)]) -> BatchConfig {
+        BatchConfig {
+            num_envs: 150,
+            seed: 5,
+            autoreset: Autoreset::SameStep,
+            pool: Arc::new(Pool::new(threads)),
+            settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            ..BatchConfig::default()
+        }
+    }
+
+    /// Every canvas, and each option away from its default at least once.
+    const VARIANTS: [&[(&str, &str)]; 7] = [
+        &[("canvas", "5")],
+        &[("canvas", "5"), ("flat", "on"), ("action", "mask"), ("mode", "test"), ("start", "mixed"), ("attempts", "3")],
+        &[("canvas", "5"), ("action", "mask")],
+        &[],
+        &[("operations", "raw"), ("filter_actions", "on"), ("action", "point"), ("one_hot", "on"), ("context", "2")],
+        &[("operations", "standard"), ("invalid_operation", "penalize"), ("show_target", "on"), ("show_steps", "on")],
+        &[("canvas", "30"), ("flat", "on"), ("reward", "training"), ("show_selection", "on"), ("show_clipboard", "on")],
+    ];
+
+    #[test]
+    fn threads_and_chunks_do_not_matter() {
+        for settings in VARIANTS {
+            let run = |threads, chunk| {
+                let mut batch = batch(&config(threads, settings)).unwrap();
+                let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+                let mut rollout = Rollout::new(policy, batch.as_ref());
+                rollout.run(batch.as_mut(), 200, chunk, |_| true).unwrap();
+                (rollout.checksum(), *rollout.stats())
+            };
+            let reference = run(1, 200);
+            assert!(reference.1.episodes() > 150);
+            assert_eq!(run(2, 7), reference, "{settings:?}");
+            assert_eq!(run(3, 1), reference, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_goes_on_to_the_same_bits() {
+        for settings in VARIANTS {
+            let mut batch = super::batch(&config(1, settings)).unwrap();
+            let mut buffers = StepBuffers::<i8>::of(150, batch.spec().observation.dim());
+            let mut word = random_words(3);
+            let sizes = match &batch.spec().action {
+                ActionSpace::Discrete { n } => vec![*n],
+                ActionSpace::MultiDiscrete { sizes } => sizes.clone(),
+                ActionSpace::Box { .. } => panic!("discrete"),
+            };
+            let mut row = || sizes.iter().map(|n| (word() % n) as i32).collect::<Vec<_>>();
+            let actions: Vec<Vec<i32>> = (0..80).map(|_| (0..150).flat_map(|_| row()).collect()).collect();
+            let mut run = |batch: &mut dyn Batch, actions: &[Vec<i32>]| {
+                actions.iter().for_each(|a| batch.step_into(Actions::Discrete(a), buffers.out()).unwrap());
+                buffers.obs.clone()
+            };
+            run(batch.as_mut(), &actions[..40]);
+            let snapshot = batch.snapshot();
+            let straight = run(batch.as_mut(), &actions[40..]);
+            let mut other = super::batch(&config(2, settings)).unwrap();
+            other.restore(&snapshot).unwrap();
+            assert!(run(other.as_mut(), &actions[40..]) == straight, "{settings:?}");
+            assert!(other.snapshot() == batch.snapshot());
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_other_tasks_is_refused() {
+        let one = batch(&config(1, &[("canvas", "10")])).unwrap();
+        let ids = sample::samples(10).into_iter().map(|s| s.task.id).collect::<Vec<_>>();
+        let mut other = batch(&config(1, &[("canvas", "10"), ("select", &ids[0])])).unwrap();
+        let error = other.restore(&one.snapshot()).unwrap_err().to_string();
+        assert!(error.contains("tasks"), "{error}");
+    }
+
+    fn states_survive_the_way_through_numbers<const N: usize, const W: usize, const WORDS: usize>() {
+        let tasks: Vec<_> = sample::samples(N).into_iter().map(|sample| Arc::new(sample.task)).collect();
+        let source =
+            Source { tasks: String::new(), dataset: "dir", select: String::new(), canvas: "auto", notes: vec![] };
+        let solo = ArcSolo::<N, W, WORDS>::new(&tasks, source, Mode::Train, &BatchConfig::default()).unwrap();
+        let mut word = random_words(9);
+        let mut state = State::zeroed();
+        solo.reset(&mut state, &mut Stream::<f32>::of_seed(1, 0).draws(Purpose::Reset, 0, 0));
+        let n = solo.env.encoding().flat_size().unwrap();
+        for _ in 0..300 {
+            solo.env.step(&mut state, &solo.env.encoding().decode_flat(u64::from(word()) % n));
+            let values = solo.state_values(&state);
+            assert_eq!(values.len(), solo.spec().state_names.len());
+            let mut copy = State::zeroed();
+            solo.set_state_values(&mut copy, &values).unwrap();
+            assert!(copy == state, "{:?} {:?}", copy.view(), state.view());
+            state.view_mut().head.attempts = 0;
+        }
+        let mut values = solo.state_values(&state);
+        values[HEAD_NAMES.len()] = 10.0;
+        let message = solo.set_state_values(&mut state, &values).unwrap_err().to_string();
+        assert_eq!(message, "grid[0,0] is 10, but must be a whole number from 0 to 9");
+    }
+
+    #[test]
+    fn a_state_can_be_read_and_set() {
+        states_survive_the_way_through_numbers::<5, 1, { words(5, 1) }>();
+        states_survive_the_way_through_numbers::<10, 2, { words(10, 2) }>();
+        states_survive_the_way_through_numbers::<30, 4, { words(30, 4) }>();
+    }
+
+    #[test]
+    fn the_spec_describes_what_is_chosen() {
+        let spec = |settings: &[(&str, &str)]| batch(&config(1, settings)).unwrap().spec().clone();
+        let plain = spec(&[]);
+        assert_eq!(plain.action, ActionSpace::MultiDiscrete { sizes: vec![35, 10, 10, 10, 10] });
+        assert_eq!((plain.observation.shape.as_slice(), plain.max_steps), (&[10, 10, 1][..], 100));
+        assert_eq!((plain.observation.low[0], plain.observation.high[0]), (-1.0, 9.0));
+        let small = spec(&[("canvas", "5"), ("action", "mask"), ("flat", "on")]);
+        assert_eq!(small.action, ActionSpace::Discrete { n: 35 << 25 });
+        let large = spec(&[("canvas", "30"), ("reward", "evaluation"), ("context", "3"), ("flat", "on")]);
+        assert_eq!(large.action, ActionSpace::Discrete { n: 28_350_000 });
+        assert_eq!((large.observation.dim(), large.max_steps), (900 * 7, 150));
+        assert_eq!(spec(&[("reward", "training"), ("max_steps", "7")]).max_steps, 7);
+        for (wrong, part) in [
+            (&[("canvas", "7")][..], "canvas"),
+            (&[("action", "mask"), ("flat", "on")], "flat mask actions"),
+            (&[("select", "miror")], "did you mean 'mirror'"),
+            (&[("tasks", "/nowhere")], "does not exist"),
+            (&[("dataset", "AGI9")], "unknown data set"),
+            (&[("dataset", "AGI1")], "missing"),
+        ] {
+            let message = batch(&config(1, wrong)).err().unwrap().to_string();
+            assert!(message.contains(part), "{wrong:?}: {message}");
+        }
+    }
+
+    /// A folder with a malformed file: the rest loads, and a note says what is wrong where.
+    #[test]
+    fn a_folder_of_tasks() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let good = r#"{"train": [{"input": [[1, 2]], "output": [[2, 1]]}], "test": [{"input": [[3, 4]]}]}"#;
+        write("good.json", good);
+        write("wide.json", &good.replace("[[3, 4]]", "[[0, 1, 2, 3, 4, 5, 6]]"));
+        write("bad.json", &good.replace("[[2, 1]]", "[[2, 10]]"));
+        let path = folder.path().to_str().unwrap();
+        let batch = super::batch(&config(1, &[("tasks", path)])).unwrap();
+        assert_eq!(batch.spec().observation.shape, [10, 10, 1]);
+        let notes = &batch.spec().notes;
+        assert!(notes.len() == 1 && notes[0].contains("bad.json"), "{notes:?}");
+        assert!(notes[0].contains("train pair 0, output, row 0, column 1: colour 10"), "{notes:?}");
+        let one = super::batch(&config(1, &[("tasks", path), ("select", "good")])).unwrap();
+        assert_eq!(one.spec().observation.shape, [5, 5, 1], "the smallest canvas that holds it");
+        let error = super::batch(&config(1, &[("tasks", path), ("canvas", "5")])).err().unwrap().to_string();
+        assert!(error.contains("but must be at most 5x5, the size of the canvas"), "{error}");
+    }
+}
