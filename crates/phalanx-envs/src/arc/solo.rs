@@ -523,7 +523,7 @@ mod tests {
         for (wrong, part) in [
             (&[("canvas", "7")][..], "canvas"),
             (&[("action", "mask"), ("flat", "on")], "flat mask actions"),
-            (&[("select", "miror")], "did you mean 'mirror'"),
+            (&[("select", "01-miror")], "did you mean '01-mirror'"),
             (&[("tasks", "/nowhere")], "does not exist"),
             (&[("dataset", "AGI9")], "unknown data set"),
             (&[("dataset", "AGI1")], "missing"),
