@@ -84,6 +84,9 @@ fn main() {
     for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"] {
         cases.push(rollout(env, 102_400, 128, &two));
     }
+    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &two));
+    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &one));
+    cases.push(rollout("opto-hill-1d-sysid", 102_400, 128, &two));
     for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
         cases.push(step_into("CartPole-v1", 4_096, autoreset, &one));
     }

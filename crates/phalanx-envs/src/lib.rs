@@ -23,16 +23,19 @@
 
 mod acrobot;
 mod cartpole;
+mod gene_circuits;
 #[cfg(test)]
 mod golden;
 mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
 mod pendulum_control;
+pub mod reaction;
 pub mod registry;
 
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
+pub use gene_circuits::{Ccasr, CcasrGfpControl, CcasrGfpSysid, OptoHill, OptoHillSysid};
 pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;

@@ -5,7 +5,11 @@ use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
-use crate::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum, PendulumControl};
+use crate::gene_circuits::ccasr_gfp_control;
+use crate::{
+    Acrobot, CartPole, CcasrGfpControl, CcasrGfpSysid, MountainCar, MountainCarContinuous, OptoHillSysid, Pendulum,
+    PendulumControl,
+};
 
 /// Something that makes a probe: settings, seed, precision.
 type MakeProbe = fn(&[(String, String)], u64, Precision) -> Result<Box<dyn Probe>>;
@@ -46,6 +50,14 @@ pub static ENTRIES: &[Entry] = &[
     lane!(MountainCar, &["mountain-car"]),
     lane!(MountainCarContinuous, &["mountain-car-continuous"]),
     lane!(Acrobot, &["acrobot"]),
+    Entry {
+        aliases: &["gene-circuit", "gene-circuit-v1", "ccas-ccar-control"],
+        spec: || phalanx_core::env::LaneEnv::spec(&CcasrGfpControl::<3>::default()),
+        batch: ccasr_gfp_control::batch,
+        probe: ccasr_gfp_control::probe,
+    },
+    lane!(CcasrGfpSysid, &[]),
+    lane!(OptoHillSysid, &["opto-hill-1d"]),
 ];
 
 impl Entry {

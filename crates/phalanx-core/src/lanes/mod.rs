@@ -143,6 +143,12 @@ pub trait Real:
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
+    /// [`Real::ln`] of a positive, normal, finite number: the same bits for less, and no meaning for
+    /// anything else.
+    #[inline(always)]
+    fn ln_normal(self) -> Self {
+        self.ln()
+    }
     /// This to the power of `exponent`; NaN for a negative base.
     fn pow(self, exponent: Self) -> Self;
     /// The angle of the point (`x`, `self`), in [-π, π].

@@ -182,6 +182,10 @@ impl Real for f32 {
         math::ln(self)
     }
     #[inline(always)]
+    fn ln_normal(self) -> Self {
+        math::ln_normal(self)
+    }
+    #[inline(always)]
     fn pow(self, exponent: Self) -> Self {
         math::pow(self, exponent)
     }

@@ -235,6 +235,10 @@ macro_rules! wide_lanes {
                 math::ln(self)
             }
             #[inline(always)]
+            fn ln_normal(self) -> Self {
+                math::ln_normal(self)
+            }
+            #[inline(always)]
             fn pow(self, exponent: Self) -> Self {
                 math::pow(self, exponent)
             }

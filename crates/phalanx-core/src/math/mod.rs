@@ -27,6 +27,6 @@ mod pow;
 mod trig;
 
 pub use atan2::atan2;
-pub use exp_ln::{exp, ln};
+pub use exp_ln::{exp, ln, ln_normal};
 pub use pow::pow;
 pub use trig::sin_cos;
