@@ -190,7 +190,7 @@ impl<R: Real> Clock<R> {
         }
         // Only saves time: drawing for nobody changes nothing.
         if restart.any() {
-            let drawn = limited(exponential_of_word::<R>(draws.word()) / total);
+            let drawn = limited(-(ln_unit_of_word::<R>(draws.word()) / total));
             time = R::select(restart, drawn, time);
         }
 
@@ -274,9 +274,10 @@ where
 
         self.propensities = self.network.propensities_after(&self.counts, &self.propensities, fired);
         self.sums = cumulative(&self.propensities);
-        let step = exponential_of_word::<R>(wait) / self.sums[REACTIONS - 1];
-        self.time = R::select(active, limited(self.time + step), self.time);
-        self.fired = self.fired.wrapping_add(R::Uint::masked(active, 1));
+        let minus_step = ln_unit_of_word::<R>(wait) / self.sums[REACTIONS - 1];
+        self.time = R::select(active, limited(self.time - minus_step), self.time);
+        // All bits set are -1.
+        self.fired = self.fired.wrapping_sub(R::Uint::masked(active, u32::MAX));
     }
 }
 
@@ -295,10 +296,10 @@ fn cumulative<R: Real, const N: usize>(values: &[R; N]) -> [R; N] {
     sums
 }
 
-/// Exponential with mean 1.
+/// The negative of an exponential with mean 1.
 #[inline(always)]
-fn exponential_of_word<R: Real>(word: R::Uint) -> R {
-    -positive_unit_of_word::<R>(word).ln_normal()
+fn ln_unit_of_word<R: Real>(word: R::Uint) -> R {
+    positive_unit_of_word::<R>(word).ln_normal()
 }
 
 /// A Hill function x^n / (K^n + x^n) with what does not depend on x computed beforehand.
@@ -317,10 +318,10 @@ impl<R: Real> Hill<R> {
 
     /// At a count or another number that is 0 or well above the smallest; exactly 0 at 0.
     ///
-    /// As 1 / (1 + e^(-n ln(x / K))): the relative error is a few 10^-7 around K.
+    /// As 1 / (1 + (x / K)^-n): the relative error is a few 10^-7 around K.
     #[inline(always)]
     pub fn at(&self, x: R) -> R {
-        let ratio = (self.minus_exponent * (x * self.per_half).ln_normal()).exp();
+        let ratio = (x * self.per_half).pow_normal(self.minus_exponent);
         (R::splat(1.0) / (R::splat(1.0) + ratio)).keep(x.gt(R::splat(0.0)))
     }
 

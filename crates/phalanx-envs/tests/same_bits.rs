@@ -33,6 +33,8 @@ fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>
         "CartPole-v1" => "theta",
         name if name.starts_with("MountainCar") => "velocity",
         "Acrobot-v1" => "theta1_dot",
+        name if name.starts_with("ccasr") => "F_normalized",
+        name if name.starts_with("opto") => "X_normalized",
         _ => "theta_dot",
     };
     let range = [("control_low", "-2"), ("control_high", "2")];

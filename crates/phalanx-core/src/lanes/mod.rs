@@ -151,6 +151,12 @@ pub trait Real:
     }
     /// This to the power of `exponent`; NaN for a negative base.
     fn pow(self, exponent: Self) -> Self;
+    /// [`Real::pow`] of a positive, normal, finite number, for less and a little less exact (see
+    /// [`crate::math::pow_normal`]); no meaning for anything else.
+    #[inline(always)]
+    fn pow_normal(self, exponent: Self) -> Self {
+        self.pow(exponent)
+    }
     /// The angle of the point (`x`, `self`), in [-π, π].
     fn atan2(self, x: Self) -> Self;
     /// Less.

@@ -190,6 +190,10 @@ impl Real for f32 {
         math::pow(self, exponent)
     }
     #[inline(always)]
+    fn pow_normal(self, exponent: Self) -> Self {
+        math::pow_normal(self, exponent)
+    }
+    #[inline(always)]
     fn atan2(self, x: Self) -> Self {
         math::atan2(self, x)
     }

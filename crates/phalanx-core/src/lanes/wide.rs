@@ -243,6 +243,10 @@ macro_rules! wide_lanes {
                 math::pow(self, exponent)
             }
             #[inline(always)]
+            fn pow_normal(self, exponent: Self) -> Self {
+                math::pow_normal(self, exponent)
+            }
+            #[inline(always)]
             fn atan2(self, x: Self) -> Self {
                 math::atan2(self, x)
             }

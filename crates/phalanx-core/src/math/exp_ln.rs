@@ -67,6 +67,14 @@ pub fn ln_normal<R: Lanes>(x: R) -> R {
 /// ln(2^`exponent` · `mantissa`) for a mantissa in [√½, √2).
 #[inline(always)]
 fn ln_of_parts<R: Lanes>(exponent: R, mantissa: R) -> R {
+    let ln_mantissa = ln_of_mantissa(mantissa);
+    let low = exponent.mul_add(R::splat(LN_2[1]), ln_mantissa);
+    exponent.mul_add(R::splat(LN_2[0]), low)
+}
+
+/// ln of a number in [√½, √2).
+#[inline(always)]
+pub(super) fn ln_of_mantissa<R: Lanes>(mantissa: R) -> R {
     let f = mantissa - R::splat(1.0); // exact
     // Minimax for (ln(1 + f) - f) / f² on [√½ - 1, √2 - 1]: relative error of ln(1 + f) 3.1e-8.
     let tail = polynomial8(
@@ -82,9 +90,7 @@ fn ln_of_parts<R: Lanes>(exponent: R, mantissa: R) -> R {
             8.738_752e-2,
         ],
     );
-    let ln_mantissa = tail.mul_add(f * f, f);
-    let low = exponent.mul_add(R::splat(LN_2[1]), ln_mantissa);
-    exponent.mul_add(R::splat(LN_2[0]), low)
+    tail.mul_add(f * f, f)
 }
 
 /// The integer `e` and the number `m` in [√½, √2) with `x` = 2^e · m, for a positive finite `x`.
@@ -101,7 +107,7 @@ pub(super) fn split<R: Lanes>(x: R) -> (R, R) {
 
 /// As [`split`], for a normal `x`, with 127 added to the exponent.
 #[inline(always)]
-fn split_normal<R: Lanes>(x: R) -> (R, R) {
+pub(super) fn split_normal<R: Lanes>(x: R) -> (R, R) {
     // Moving √½ to where 1 was makes the exponent field step at √½ · 2^e instead of at 2^e.
     let root = R::splat(0.5 * SQRT_2).to_bits();
     let moved = x.to_bits().wrapping_add(R::splat(1.0).to_bits().wrapping_sub(root));

@@ -28,5 +28,5 @@ mod trig;
 
 pub use atan2::atan2;
 pub use exp_ln::{exp, ln, ln_normal};
-pub use pow::pow;
+pub use pow::{pow, pow_normal};
 pub use trig::sin_cos;
