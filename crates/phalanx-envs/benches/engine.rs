@@ -13,9 +13,9 @@ use phalanx_core::rollout::Rollout;
 use phalanx_core::space::ActionSpace;
 use phalanx_envs::registry;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 7;
 /// Environment steps of one round.
-const STEPS: usize = 40_000_000;
+const STEPS: usize = 100_000_000;
 
 /// A named measurement: runs once and answers its steps per second.
 struct Case {

@@ -42,7 +42,7 @@ use phalanx_core::rng::{Draws, positive_unit_of_word};
 ///
 /// let network = Dimer { bind: 0.01_f32, part: 0.1 };
 /// let draws = Stream::of_seed(7, 0).draws(Purpose::Step, 0, 0);
-/// let rule = ClockRule { max_reactions: 10_000, ..ClockRule::default() };
+/// let rule = ClockRule::default();
 /// let ([single, pair], clock) = Clock::new().run(&network, [100.0, 0.0], false, 5.0, rule, draws);
 /// assert_eq!(single + 2.0 * pair, 100.0);
 /// assert!(clock.reactions > 0 && clock.capped == 0);
@@ -88,21 +88,22 @@ pub const NEVER: f64 = 3e38;
 
 /// How the clock is kept; the same for all environments of a batch. By default as described above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockRule<U> {
+pub struct ClockRule {
     /// Draw the waiting time anew at every interval, changed or not. Exact as well, but then the events
     /// depend on the length of the interval. Default false.
     pub redraw_each_interval: bool,
     /// After a change, scale the time that is left with the propensities, old by new, instead of drawing
     /// anew. Exact as well. Default false.
     pub rescale_on_change: bool,
-    /// Reactions after which an interval is given up, with what is left of it put off to the next and
-    /// [`Clock::capped`] set.
-    pub max_reactions: U,
+    /// The most reactions of one interval, an even number. When there are more the interval is given up,
+    /// the rest is put off to the next interval and [`Clock::capped`] set; an environment whose reactions
+    /// so far are odd in number is given up one reaction earlier. Default 10 000.
+    pub max_reactions: u32,
 }
 
-impl<U: Uint> Default for ClockRule<U> {
+impl Default for ClockRule {
     fn default() -> Self {
-        Self { redraw_each_interval: false, rescale_on_change: false, max_reactions: U::splat(10_000) }
+        Self { redraw_each_interval: false, rescale_on_change: false, max_reactions: 10_000 }
     }
 }
 
@@ -146,7 +147,7 @@ impl<R: Real> Clock<R> {
         counts: [R; SPECIES],
         changed: R::Mask,
         duration: R,
-        rule: ClockRule<R::Uint>,
+        rule: ClockRule,
         draws: Draws<R>,
     ) -> ([R; SPECIES], Self)
     where
@@ -165,7 +166,7 @@ impl<R: Real> Clock<R> {
         counts: [R; SPECIES],
         changed: R::Mask,
         duration: R,
-        rule: ClockRule<R::Uint>,
+        rule: ClockRule,
         mut draws: Draws<R>,
         mut observe: impl FnMut(R::Mask, R, &[R; SPECIES]),
     ) -> ([R; SPECIES], Self)
@@ -195,18 +196,17 @@ impl<R: Real> Clock<R> {
         }
 
         let mut run = Run { network, counts, propensities, sums, time, fired: self.fired };
-        let limit = self.fired.wrapping_add(rule.max_reactions);
         // Active lanes stay in step, so that one number serves for the draws of all.
         let mut block = self.fired.shr(1);
         let mut first_half = (self.fired & one).eq(zero);
-        loop {
-            let active = run.active(duration, limit);
+        for _ in 0..rule.max_reactions / 2 {
+            let active = run.time.lt(duration);
             if !active.any() {
                 break;
             }
             let [choice, wait, next_choice, next_wait] = draws.event_words(block);
             run.fire(active & first_half, choice, wait, &mut observe);
-            let active = run.active(duration, limit);
+            let active = run.time.lt(duration);
             run.fire(active, next_choice, next_wait, &mut observe);
             first_half = R::Mask::splat(true);
             block = block.wrapping_add(one);
@@ -239,12 +239,6 @@ impl<R: Real, N, const SPECIES: usize, const REACTIONS: usize> Run<'_, N, R, SPE
 where
     N: Network<R, SPECIES, REACTIONS>,
 {
-    /// Where the scheduled reaction happens within the interval.
-    #[inline(always)]
-    fn active(&self, duration: R, limit: R::Uint) -> R::Mask {
-        self.time.lt(duration) & !self.fired.eq(limit)
-    }
-
     /// Lets the scheduled reaction happen in the active lanes and schedules the next.
     #[inline(always)]
     fn fire(

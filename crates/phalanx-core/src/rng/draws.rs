@@ -1,5 +1,6 @@
 //! Distributions over a place's random words.
 
+use super::philox::philox4x32_straight;
 use super::{Purpose, ROUNDS, key_of_seed, philox4x32};
 use crate::lanes::{LaneValue, Mask, Real, Uint};
 
@@ -87,7 +88,8 @@ impl<R: Real> Draws<R> {
     /// on how many came before it, not on where a step ends. Other draws are not disturbed.
     #[inline(always)]
     pub fn event_words(&self, number: R::Uint) -> [R::Uint; 4] {
-        Self { purpose: Purpose::Event, step: number, ..*self }.block(0, 0)
+        let counter = Self { purpose: Purpose::Event, step: number, ..*self }.counter(0, 0);
+        philox4x32_straight(counter, self.stream.key)
     }
 
     /// 32 random bits.

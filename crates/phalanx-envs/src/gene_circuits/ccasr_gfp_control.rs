@@ -73,7 +73,6 @@ lane_params! {
         sinewave_vshift = 30.0, -1e6 => 1e6, "mean of a sine target";
         F_obs_normalizer = 80.0, 1e-3 => 1e6, "what observed F and targets are divided by";
         timestep_minutes = 5.0, 1e-6 => 1e4, "time between two steps, min";
-        max_reactions_per_step = 10_000.0, 1.0 => 1e6, "reactions after which a step is given up and counted as capped";
     }
 }
 
@@ -180,14 +179,13 @@ impl<const OBS: usize> LaneEnv for CcasrGfpControl<OBS> {
     ) -> Step<State<R>, R> {
         let State { H, F, U: previous, phase, wait, total, fired, reactions, capped, .. } = *state;
         let U = action.to_real();
-        let rule = self.clock.rule(params.max_reactions_per_step.to_uint());
         let ([H, F], clock) = interval(
             circuit!(params, U),
             [H, F],
             Clock { wait, total, fired, reactions, capped },
             !U.eq(previous),
             params.timestep_minutes,
-            rule,
+            self.clock.0,
             *draws,
         );
         let Clock { wait, total, fired, reactions, capped } = clock;
@@ -220,7 +218,7 @@ pub(super) fn interval<R: Real>(
     clock: Clock<R>,
     changed: R::Mask,
     duration: R,
-    rule: ClockRule<R::Uint>,
+    rule: ClockRule,
     draws: Draws<R>,
 ) -> ([R; 2], Clock<R>) {
     clock.run(&circuit, counts, changed, duration, rule, draws)

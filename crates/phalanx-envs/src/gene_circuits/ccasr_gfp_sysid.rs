@@ -47,7 +47,6 @@ lane_params! {
         a = 1.0, 0.0 => 1e3, "strength of H in making F";
         F_obs_normalizer = 80.0, 1e-3 => 1e6, "what observed F is divided by";
         timestep_minutes = 5.0, 1e-6 => 1e4, "time between two steps, min";
-        max_reactions_per_step = 10_000.0, 1.0 => 1e6, "reactions after which a step is given up and counted as capped";
     }
 }
 
@@ -94,14 +93,13 @@ impl LaneEnv for CcasrGfpSysid {
     ) -> Step<State<R>, R> {
         let State { H, F, U: previous, wait, total, fired, reactions, capped } = *state;
         let U = action.to_real();
-        let rule = self.clock.rule(params.max_reactions_per_step.to_uint());
         let ([H, F], clock) = interval(
             circuit!(params, U),
             [H, F],
             Clock { wait, total, fired, reactions, capped },
             !U.eq(previous),
             params.timestep_minutes,
-            rule,
+            self.clock.0,
             *draws,
         );
         let Clock { wait, total, fired, reactions, capped } = clock;

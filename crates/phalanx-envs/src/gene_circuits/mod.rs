@@ -21,22 +21,29 @@ use crate::reaction::ClockRule;
 
 /// The options of the clock, common to all circuits.
 #[derive(Clone, Copy, Debug, Default)]
-struct ClockOptions {
-    redraw_each_interval: bool,
-    rescale_on_change: bool,
-}
+struct ClockOptions(ClockRule);
+
+/// The caps there are. One number for the whole batch, so that the loop over reactions need not look.
+const CAPS: &[&str] = &["10", "100", "1000", "10000", "100000"];
 
 impl ClockOptions {
-    fn info(self) -> [OptionInfo; 2] {
+    fn info(self) -> [OptionInfo; 3] {
+        let cap = self.0.max_reactions.ilog10() as usize - 1;
         [
+            OptionInfo {
+                name: "max_reactions_per_step",
+                value: CAPS[cap],
+                choices: CAPS,
+                description: "reactions after which a step is given up and counted as capped; the rest is put off",
+            },
             switch(
                 "redraw_each_interval",
-                self.redraw_each_interval,
+                self.0.redraw_each_interval,
                 "draw the waiting time anew at every step instead of keeping the scheduled reaction; exact as well",
             ),
             switch(
                 "rescale_on_change",
-                self.rescale_on_change,
+                self.0.rescale_on_change,
                 "scale the waiting time when the input changes instead of drawing it anew; exact as well",
             ),
         ]
@@ -44,16 +51,11 @@ impl ClockOptions {
 
     fn set(&mut self, name: &str, value: &str) {
         match name {
-            "redraw_each_interval" => self.redraw_each_interval = value == "true",
-            "rescale_on_change" => self.rescale_on_change = value == "true",
+            "redraw_each_interval" => self.0.redraw_each_interval = value == "true",
+            "rescale_on_change" => self.0.rescale_on_change = value == "true",
+            "max_reactions_per_step" => self.0.max_reactions = value.parse().expect("one of the choices"),
             _ => unreachable!("no option {name} in the spec"),
         }
-    }
-
-    #[inline(always)]
-    fn rule<U>(self, max_reactions: U) -> ClockRule<U> {
-        let Self { redraw_each_interval, rescale_on_change } = self;
-        ClockRule { redraw_each_interval, rescale_on_change, max_reactions }
     }
 }
 

@@ -46,7 +46,6 @@ lane_params! {
         k_deg = 0.05, 0.0 => 1e3, "loss rate of X, 1/min";
         X_obs_normalizer = 100.0, 1e-3 => 1e6, "what observed X is divided by";
         timestep_minutes = 5.0, 1e-6 => 1e4, "time between two steps, min";
-        max_reactions_per_step = 10_000.0, 1.0 => 1e6, "reactions after which a step is given up and counted as capped";
     }
 }
 
@@ -117,7 +116,7 @@ impl LaneEnv for OptoHillSysid {
             Clock { wait, total, fired, reactions, capped },
             !U.eq(previous),
             params.timestep_minutes,
-            self.clock.rule(params.max_reactions_per_step.to_uint()),
+            self.clock.0,
             *draws,
         );
         let Clock { wait, total, fired, reactions, capped } = clock;
@@ -150,7 +149,7 @@ fn interval<R: Real>(
     clock: Clock<R>,
     changed: R::Mask,
     duration: R,
-    rule: ClockRule<R::Uint>,
+    rule: ClockRule,
     draws: Draws<R>,
 ) -> ([R; 1], Clock<R>) {
     clock.run(&gene, counts, changed, duration, rule, draws)
