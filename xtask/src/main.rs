@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test` runs every test on a fresh machine that has Rust, Python 3 and a C compiler, and
 //! installs what the tests need under the target directory. `cargo xtask parity` runs only the comparison
-//! with Gymnasium.
+//! with Gymnasium, `cargo xtask gillespy2` only that with GillesPy2.
 
 mod python;
 mod steps;
@@ -17,8 +17,9 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test    Check formatting and lints, run every test, compare with Gymnasium
-  parity  Only compare with Gymnasium";
+  test       Check formatting and lints, run every test, compare with Gymnasium and GillesPy2
+  parity     Only compare with Gymnasium
+  gillespy2  Only compare the gene circuits with GillesPy2";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["test"] => every_test(),
         ["parity"] => parity(),
+        ["gillespy2"] => gillespy2(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(7);
+    let mut run = Run::new(8);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -53,6 +55,13 @@ fn every_test() -> ExitCode {
     // Once more with debug assertions and overflow checks, which the unsafe code and the counters rely on.
     run.step("engine with assertions", || workspace.cargo("test --package phalanx-core"));
     gymnasium_steps(&workspace, &mut run);
+    gillespy2_step(&workspace, &mut run);
+    run.finish()
+}
+
+fn gillespy2() -> ExitCode {
+    let mut run = Run::new(1);
+    gillespy2_step(&Workspace::of_this_program(), &mut run);
     run.finish()
 }
 
@@ -82,5 +91,25 @@ fn gymnasium_steps(workspace: &Workspace, run: &mut Run) {
             workspace.run(&interpreter, [tests.join("parity.py"), "--phalanx".into(), phalanx])
         }
         _ => Err("not run, because a step that it needs has failed".into()),
+    });
+}
+
+/// One step: GillesPy2 has more dependencies than all else, and where they do not install the comparison is
+/// left out, aloud. The Rust tests compare with a simulation of their own in any case.
+fn gillespy2_step(workspace: &Workspace, run: &mut Run) {
+    run.step("GillesPy2 distributions", || {
+        workspace.cargo("build --release --package phalanx-cli")?;
+        let tests = workspace.root.join("tests").join("gillespy2");
+        let venv = workspace.target.join("venv-gillespy2");
+        match python::prepare(&venv, &tests.join("requirements.txt")) {
+            Ok(interpreter) => {
+                let phalanx = workspace.release_binary("phalanx");
+                workspace.run(&interpreter, [tests.join("check.py"), "--phalanx".into(), phalanx])
+            }
+            Err(why) => {
+                println!("NOT COMPARED, because GillesPy2 does not install here: {why}");
+                Ok(())
+            }
+        }
     });
 }
