@@ -371,10 +371,11 @@ fn a_changed_parameter_restarts_the_clock() {
 #[test]
 fn a_cap_is_counted_and_discards_nothing() {
     let states = |cap| {
-        let batch = after(OPTO, 35, &repeat("1", 10), &[("max_reactions_per_step", cap), ("k_deg", "0")]);
+        let batch =
+            after(OPTO, 35, &repeat("1", 10), &[("max_reactions_per_step", cap), ("k_prod", "50"), ("k_deg", "0")]);
         ["X", "wait", "fired", "reactions", "capped"].map(|name| field(batch.as_ref(), name))
     };
-    // Ten steps of ten reactions, where twenty are due.
+    // Ten steps of ten reactions, where two hundred are due.
     let [x, wait, fired, reactions, capped] = states("10");
     let all = |values: &[f64], expected| values.iter().all(|v| *v == expected);
     assert!(all(&reactions, 10.0) && all(&fired, 100.0) && all(&x, 100.0) && all(&capped, 1.0));
