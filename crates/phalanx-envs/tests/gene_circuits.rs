@@ -517,7 +517,7 @@ fn reference_returns() {
 /// The engine's own policies, as a user calls them.
 #[test]
 fn returns_of_the_built_in_policies() {
-    let pid = [
+    const PID: &[(&str, &str)] = &[
         ("kp", "8.889"),
         ("ki", "0.0067"),
         ("setpoint", "0.3125"),
@@ -525,12 +525,13 @@ fn returns_of_the_built_in_policies() {
         ("control_low", "0"),
         ("control_high", "1"),
     ];
-    let bangbang = [("setpoint", "0.3125"), ("obs_field", "F_normalized"), ("invert", "true")];
-    let rows: [(&str, &[(&str, &str)], f64, f64); 4] = [
+    const BANGBANG: &[(&str, &str)] = &[("setpoint", "0.3125"), ("obs_field", "F_normalized"), ("invert", "true")];
+    type Row = (&'static str, &'static [(&'static str, &'static str)], f64, f64);
+    let rows: [Row; 4] = [
         ("random", &[], -5_680.0, 541.0),
         ("periodic", &[("pulse_width", "24")], -5_177.0, 561.0),
-        ("bangbang", &bangbang, -3_052.0, 849.0),
-        ("pid", &pid, -2_840.0, 669.0),
+        ("bangbang", BANGBANG, -3_052.0, 849.0),
+        ("pid", PID, -2_840.0, 669.0),
     ];
     for (policy, arguments, mean, sd) in rows {
         let mut batch = make("gene-circuit", 10_000, 41, &[("max_steps", "288")]);
@@ -544,7 +545,7 @@ fn returns_of_the_built_in_policies() {
 
 #[test]
 fn closed_form_returns() {
-    for (target, exact) in [("constant", -7_200.0), ("sinewave", -9_336.7136)] {
+    for (target, exact) in [("constant", -7_200.0), ("sinewave", -9_336.713_6)] {
         let settings = [("target_type".to_owned(), target.to_owned())];
         let mut probe = registry::find("gene-circuit-v1").unwrap().probe(&settings, 0, Precision::F64).unwrap();
         let total: f64 = (0..288).map(|_| probe.step(&[0.0]).unwrap().reward).sum();
@@ -609,7 +610,7 @@ fn random_phases_are_uniform_and_new_in_every_episode() {
 #[test]
 fn environments_have_their_own_parameters() {
     let mut batch = make(CCASR, ENVS, 43, &[]);
-    let slow = |env: usize| env % 2 == 0;
+    let slow = |env: usize| env.is_multiple_of(2);
     let nu: Vec<f64> = (0..ENVS).map(|env| if slow(env) { 0.005 } else { 0.02 }).collect();
     batch.set_param("nu", &nu).unwrap();
     rollout(batch.as_ref(), "constant", &[("action", "1")]).run(batch.as_mut(), 12, 4, |_| true).unwrap();

@@ -16,6 +16,8 @@
 //! | [`pow`]     | base >= 0, normal results       | 4 ulp | 2.57     | 4·10^8 random pairs    |
 //! | [`atan2`]   | all                             | 4 ulp | 2.13     | 4·10^8 random pairs    |
 //!
+//! [`ln_normal`] and [`pow_normal`] are cheaper twins for loops that know their arguments.
+//!
 //! What happens outside a domain, and at zeros, infinities and NaN, is said at each function.
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub fn pow_normal<R: Lanes>(base: R, exponent: R) -> R {
     let shifted = product + R::splat(ROUNDER);
     let rest = product - (shifted - R::splat(ROUNDER)); // exact
     // Minimax for (2^r - 1) / r on [-1/2, 1/2]: relative error of 2^r 2e-9.
-    let c = [0.693_147_2, 0.240_226_48, 5.550_332_4e-2, 9.618_437e-3, 1.339_887_5e-3, 1.535_336e-4];
+    let c = [LN_2, 0.240_226_48, 5.550_332_4e-2, 9.618_437e-3, 1.339_887_5e-3, 1.535_336e-4];
     // By Estrin: this is on the way from one reaction to the next.
     let pair = |i: usize| R::splat(c[i + 1]).mul_add(rest, R::splat(c[i]));
     let square = rest * rest;
