@@ -1,8 +1,8 @@
 //! `cargo xtask`: the project's own commands, written in Rust so that they need nothing else.
 //!
 //! `cargo xtask test` runs every test on a fresh machine that has Rust, Python 3 and a C compiler, and
-//! installs what the tests need under the target directory. `cargo xtask parity` runs only the comparisons
-//! with Gymnasium and SciPy.
+//! installs what the tests need under the target directory. `cargo xtask oracles` runs only the comparisons
+//! with Gymnasium, SciPy and GillesPy2.
 
 mod python;
 mod steps;
@@ -17,15 +17,15 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test    Check formatting and lints, run every test, compare with Gymnasium and SciPy
-  parity  Only compare with Gymnasium and SciPy";
+  test     Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
+  oracles  Only compare with Gymnasium, SciPy and GillesPy2";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["test"] => every_test(),
-        ["parity"] => parity(),
+        ["oracles"] => oracles(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(8);
+    let mut run = Run::new(9);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -56,8 +56,8 @@ fn every_test() -> ExitCode {
     run.finish()
 }
 
-fn parity() -> ExitCode {
-    let mut run = Run::new(4);
+fn oracles() -> ExitCode {
+    let mut run = Run::new(5);
     oracle_steps(&Workspace::of_this_program(), &mut run);
     run.finish()
 }
@@ -88,4 +88,24 @@ fn oracle_steps(workspace: &Workspace, run: &mut Run) {
             _ => Err("not run, because a step that it needs has failed".into()),
         });
     }
+    gillespy2_step(workspace, run);
+}
+
+/// One step: GillesPy2 has more dependencies than all else, and where they do not install the comparison is
+/// left out, aloud. The Rust tests compare with a simulation of their own in any case.
+fn gillespy2_step(workspace: &Workspace, run: &mut Run) {
+    run.step("GillesPy2 distributions", || {
+        let tests = workspace.root.join("tests").join("gillespy2");
+        let venv = workspace.target.join("venv-gillespy2");
+        match python::prepare(&venv, &[tests.join("requirements.txt")]) {
+            Ok(interpreter) => {
+                let phalanx = workspace.release_binary("phalanx");
+                workspace.run(&interpreter, [tests.join("check.py"), "--phalanx".into(), phalanx])
+            }
+            Err(why) => {
+                println!("NOT COMPARED, because GillesPy2 does not install here: {why}");
+                Ok(())
+            }
+        }
+    });
 }

@@ -86,6 +86,9 @@ fn main() {
     for env in ["ChemicalReactor-v0", "VanDeVusse-v0"] {
         cases.push(rollout(env, 102_400, 128, &two));
     }
+    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &two));
+    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &one));
+    cases.push(rollout("opto-hill-1d-sysid", 102_400, 128, &two));
     for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
         cases.push(step_into("CartPole-v1", 4_096, autoreset, &one));
     }

@@ -27,6 +27,7 @@ pub mod arc;
 mod cartpole;
 mod chemical_reactor;
 pub mod draw;
+mod gene_circuits;
 #[cfg(test)]
 mod golden;
 mod limits;
@@ -35,6 +36,7 @@ mod mountain_car_continuous;
 mod pendulum;
 mod pendulum_control;
 // The unit tests use probes only; without the batches of every environment they build in half the time.
+pub mod reaction;
 #[cfg(not(test))]
 pub mod registry;
 mod rk4;
@@ -45,6 +47,7 @@ mod van_de_vusse;
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
 pub use chemical_reactor::ChemicalReactor;
+pub use gene_circuits::{Ccasr, CcasrGfpControl, CcasrGfpSysid, OptoHill, OptoHillSysid};
 pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;

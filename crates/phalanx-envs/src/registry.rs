@@ -7,9 +7,10 @@ use phalanx_core::{Error, Result};
 
 use crate::arc;
 use crate::draw::{self, Draw};
+use crate::gene_circuits::ccasr_gfp_control;
 use crate::{
-    Acrobot, CartPole, ChemicalReactor, MountainCar, MountainCarContinuous, Pendulum, PendulumControl, TicTacToe,
-    TwoArmedBandit, VanDeVusse,
+    Acrobot, CartPole, CcasrGfpControl, CcasrGfpSysid, ChemicalReactor, MountainCar, MountainCarContinuous,
+    OptoHillSysid, Pendulum, PendulumControl, TicTacToe, TwoArmedBandit, VanDeVusse,
 };
 
 /// A registered environment.
@@ -51,6 +52,15 @@ pub static ENTRIES: &[Entry] = &[
     lane!(MountainCar, &["mountain-car"], draw::mountain_car::draw),
     lane!(MountainCarContinuous, &["mountain-car-continuous"], draw::mountain_car::draw_continuous),
     lane!(Acrobot, &["acrobot"], draw::acrobot::draw),
+    Entry {
+        aliases: &["gene-circuit", "gene-circuit-v1", "ccas-ccar-control"],
+        draw: draw::gene_circuit::draw,
+        spec: || phalanx_core::env::LaneEnv::spec(&CcasrGfpControl::<3>::default()),
+        batch: ccasr_gfp_control::batch,
+        probe: ccasr_gfp_control::probe,
+    },
+    lane!(CcasrGfpSysid, &[], draw::gene_circuit::draw),
+    lane!(OptoHillSysid, &["opto-hill-1d"], draw::chart_of_observations),
     lane!(ChemicalReactor, &["chemical-reactor", "cstr"], draw::reactor::draw),
     lane!(VanDeVusse, &["van-de-vusse"], draw::chart_of_observations),
     lane!(TicTacToe, &["tic-tac-toe"], draw::tic_tac_toe::draw),

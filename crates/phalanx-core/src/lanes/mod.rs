@@ -146,8 +146,20 @@ pub trait Real:
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
+    /// [`Real::ln`] of a positive, normal, finite number: the same bits for less, and no meaning for
+    /// anything else.
+    #[inline(always)]
+    fn ln_normal(self) -> Self {
+        self.ln()
+    }
     /// This to the power of `exponent`; NaN for a negative base.
     fn pow(self, exponent: Self) -> Self;
+    /// [`Real::pow`] of a positive, normal, finite number, for less and a little less exact (see
+    /// [`crate::math::pow_normal`]); no meaning for anything else.
+    #[inline(always)]
+    fn pow_normal(self, exponent: Self) -> Self {
+        self.pow(exponent)
+    }
     /// The angle of the point (`x`, `self`), in [-π, π].
     fn atan2(self, x: Self) -> Self;
     /// Less.

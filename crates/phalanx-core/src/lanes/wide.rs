@@ -235,8 +235,16 @@ macro_rules! wide_lanes {
                 math::ln(self)
             }
             #[inline(always)]
+            fn ln_normal(self) -> Self {
+                math::ln_normal(self)
+            }
+            #[inline(always)]
             fn pow(self, exponent: Self) -> Self {
                 math::pow(self, exponent)
+            }
+            #[inline(always)]
+            fn pow_normal(self, exponent: Self) -> Self {
+                math::pow_normal(self, exponent)
             }
             #[inline(always)]
             fn atan2(self, x: Self) -> Self {

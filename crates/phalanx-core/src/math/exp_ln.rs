@@ -47,6 +47,34 @@ pub(super) fn exp_of_parts<R: Lanes>(shifted: R, rest: R) -> R {
 #[inline(always)]
 pub fn ln<R: Lanes>(x: R) -> R {
     let (exponent, mantissa) = split(x);
+    let ln = ln_of_parts(exponent, mantissa);
+
+    let zero = R::splat(0.0);
+    let infinity = R::splat(f64::INFINITY);
+    let ln = R::select(x.lt(infinity), ln, x); // NaN is not less either
+    let ln = R::select(x.lt(zero), R::splat(f64::NAN), ln);
+    R::select(x.eq(zero), -infinity, ln)
+}
+
+/// [`ln`] without its edges: the same bits for a positive, normal, finite `x` at two thirds of the cost,
+/// and some finite number without meaning for anything else.
+#[inline(always)]
+pub fn ln_normal<R: Lanes>(x: R) -> R {
+    let (biased, mantissa) = split_normal(x);
+    ln_of_parts(biased - R::splat(127.0), mantissa)
+}
+
+/// ln(2^`exponent` · `mantissa`) for a mantissa in [√½, √2).
+#[inline(always)]
+fn ln_of_parts<R: Lanes>(exponent: R, mantissa: R) -> R {
+    let ln_mantissa = ln_of_mantissa(mantissa);
+    let low = exponent.mul_add(R::splat(LN_2[1]), ln_mantissa);
+    exponent.mul_add(R::splat(LN_2[0]), low)
+}
+
+/// ln of a number in [√½, √2).
+#[inline(always)]
+pub(super) fn ln_of_mantissa<R: Lanes>(mantissa: R) -> R {
     let f = mantissa - R::splat(1.0); // exact
     // Minimax for (ln(1 + f) - f) / f² on [√½ - 1, √2 - 1]: relative error of ln(1 + f) 3.1e-8.
     let tail = polynomial8(
@@ -62,15 +90,7 @@ pub fn ln<R: Lanes>(x: R) -> R {
             8.738_752e-2,
         ],
     );
-    let ln_mantissa = tail.mul_add(f * f, f);
-    let low = exponent.mul_add(R::splat(LN_2[1]), ln_mantissa);
-    let ln = exponent.mul_add(R::splat(LN_2[0]), low);
-
-    let zero = R::splat(0.0);
-    let infinity = R::splat(f64::INFINITY);
-    let ln = R::select(x.lt(infinity), ln, x); // NaN is not less either
-    let ln = R::select(x.lt(zero), R::splat(f64::NAN), ln);
-    R::select(x.eq(zero), -infinity, ln)
+    tail.mul_add(f * f, f)
 }
 
 /// The integer `e` and the number `m` in [√½, √2) with `x` = 2^e · m, for a positive finite `x`.
@@ -81,11 +101,18 @@ pub(super) fn split<R: Lanes>(x: R) -> (R, R) {
     let subnormal = x.lt(R::splat(f64::from(f32::MIN_POSITIVE)));
     let normal = R::select(subnormal, x * R::splat(8_388_608.0), x); // 2^23
     let bias = R::select(subnormal, R::splat(127.0 + 23.0), R::splat(127.0));
+    let (biased, mantissa) = split_normal(normal);
+    (biased - bias, mantissa)
+}
+
+/// As [`split`], for a normal `x`, with 127 added to the exponent.
+#[inline(always)]
+pub(super) fn split_normal<R: Lanes>(x: R) -> (R, R) {
     // Moving √½ to where 1 was makes the exponent field step at √½ · 2^e instead of at 2^e.
     let root = R::splat(0.5 * SQRT_2).to_bits();
-    let moved = normal.to_bits().wrapping_add(R::splat(1.0).to_bits().wrapping_sub(root));
+    let moved = x.to_bits().wrapping_add(R::splat(1.0).to_bits().wrapping_sub(root));
     let mantissa = (moved & R::Uint::splat(0x007f_ffff)).wrapping_add(root);
-    (R::from_uint(moved.shr(23)) - bias, R::from_bits(mantissa))
+    (R::from_uint(moved.shr(23)), R::from_bits(mantissa))
 }
 
 #[cfg(test)]
@@ -106,6 +133,17 @@ mod tests {
         }
         assert_eq!(exp(-103.9f32), f32::from_bits(1)); // gradual underflow
         assert!(exp(f32::NAN).is_nan() && exp(-f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn ln_normal_has_the_bits_of_ln() {
+        for bits in (f32::MIN_POSITIVE.to_bits()..f32::INFINITY.to_bits()).step_by(10_007) {
+            let x = f32::from_bits(bits);
+            assert_eq!(ln_normal(x).to_bits(), ln(x).to_bits(), "at {x}");
+        }
+        for x in [0.0, -1.0, f32::from_bits(1), f32::INFINITY, f32::NAN] {
+            assert!(ln_normal(x).is_finite(), "at {x}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Distributions over a place's random words.
 
+use super::philox::philox4x32_straight;
 use super::{Purpose, ROUNDS, key_of_seed, philox4x32};
 use crate::lanes::{LaneValue, Mask, Real, Uint};
 
@@ -81,6 +82,16 @@ impl<R: Real> Draws<R> {
         philox4x32::<ROUNDS, _>(self.counter(block, attempt), self.stream.key)
     }
 
+    /// The four words of the `number`-th group of events in this episode, whatever the step.
+    ///
+    /// For environments in which things happen at times of their own: what an event draws then depends
+    /// on how many came before it, not on where a step ends. Other draws are not disturbed.
+    #[inline(always)]
+    pub fn event_words(&self, number: R::Uint) -> [R::Uint; 4] {
+        let counter = Self { purpose: Purpose::Event, step: number, ..*self }.counter(0, 0);
+        philox4x32_straight(counter, self.stream.key)
+    }
+
     /// 32 random bits.
     #[inline(always)]
     pub fn word(&mut self) -> R::Uint {
@@ -154,6 +165,14 @@ pub(crate) fn unit_of_word<R: Real>(word: R::Uint) -> R {
     R::from_uint(word.shr(8)) * R::splat(UNIT_STEP)
 }
 
+/// Uniform in (0, 1] from the upper 31 bits of a word: never 0, and as fine as the type allows towards 0.
+///
+/// The values are odd multiples of 2^-31 (rounded), so that their mean is 1/2.
+#[inline(always)]
+pub fn positive_unit_of_word<R: Real>(word: R::Uint) -> R {
+    R::from_uint(word.shr(1) | R::Uint::splat(1)) * R::splat(1.0 / 2_147_483_648.0)
+}
+
 /// An integer below `n` from a random word (Lemire, "Fast random integer generation in an interval").
 ///
 /// `word * n / 2^32` favours some values by one part in 2^32/n; the words that cause it are rejected
@@ -189,7 +208,7 @@ mod tests {
     fn no_two_places_share_a_counter() {
         let mut seen = HashSet::new();
         let edges = [0, 1, 2, 255, 256, 65_535, 65_536, 1 << 24, u32::MAX - 1, u32::MAX];
-        for purpose in [Purpose::Reset, Purpose::Step, Purpose::Policy, Purpose::Params] {
+        for purpose in [Purpose::Reset, Purpose::Step, Purpose::Policy, Purpose::Params, Purpose::Event] {
             for env in edges {
                 for episode in edges {
                     for step in edges {
@@ -246,6 +265,22 @@ mod tests {
             let correlation = centred.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / f64::from(N);
             assert!(correlation.abs() < 5.0 / f64::from(N).sqrt(), "{name}: serial correlation {correlation}");
         }
+    }
+
+    #[test]
+    fn events_have_words_of_their_own_in_every_step() {
+        let of_step = |step| draws(5, 3, Purpose::Step, 2, step);
+        assert_eq!(of_step(0).event_words(7), of_step(9).event_words(7));
+        assert_ne!(of_step(0).event_words(7), of_step(0).event_words(8));
+        assert_ne!(of_step(7).words(), of_step(7).event_words(7));
+    }
+
+    #[test]
+    fn positive_units_are_above_zero_and_reach_one() {
+        assert_eq!(positive_unit_of_word::<f32>(0), 2_f32.powi(-31));
+        assert_eq!(positive_unit_of_word::<f32>(u32::MAX), 1.0);
+        assert!(positive_unit_of_word::<f64>(u32::MAX) < 1.0);
+        assert_eq!(positive_unit_of_word::<f64>(0) + positive_unit_of_word::<f64>(u32::MAX), 1.0);
     }
 
     #[test]

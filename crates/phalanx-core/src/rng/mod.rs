@@ -8,7 +8,7 @@
 //! | 0 | 31..24 | [`Purpose`] |
 //! | 0 | 23..16 | attempt (only rejection sampling uses more than attempt 0) |
 //! | 0 | 15..0 | block of four draws within one place |
-//! | 1 | 32 | step of the episode (for a policy: low half of its place in an endless sequence) |
+//! | 1 | 32 | step of the episode (for events: their number in the episode; for a policy: low half of its place in an endless sequence) |
 //! | 2 | 32 | episode of the environment (for a policy: high half of that place) |
 //! | 3 | 32 | environment (0 when every environment has a seed of its own) |
 //!
@@ -20,7 +20,7 @@ mod draws;
 mod philox;
 
 pub use choice::{FAIR, FAIR_CHOICES, count_bits, nth_bit, rank_of};
-pub use draws::{Draws, Stream};
+pub use draws::{Draws, Stream, positive_unit_of_word};
 pub(crate) use draws::{below, unit_of_word};
 pub use philox::{ROUNDS, philox4x32};
 
@@ -36,6 +36,8 @@ pub enum Purpose {
     Policy = 2,
     /// Per-environment parameters drawn from a range.
     Params = 3,
+    /// Events that an environment counts itself, whatever step they happen in.
+    Event = 4,
 }
 
 /// Mixes a seed into a generator key, so that neighbouring seeds share nothing.

@@ -24,16 +24,33 @@ pub fn philox4x32<const N: usize, U: Uint>(counter: [U; 4], key: [U; 2]) -> [U; 
             k0 = k0.wrapping_add(U::splat(WEYL[0]));
             k1 = k1.wrapping_add(U::splat(WEYL[1]));
         }
-        let (low0, high0) = c0.mul_wide(U::splat(MULTIPLIERS[0]));
-        let (low1, high1) = c2.mul_wide(U::splat(MULTIPLIERS[1]));
-        (c0, c1, c2, c3) = (high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0);
+        [c0, c1, c2, c3] = one_round([c0, c1, c2, c3], [k0, k1]);
     }
     [c0, c1, c2, c3]
 }
 
+#[inline(always)]
+fn one_round<U: Uint>([c0, c1, c2, c3]: [U; 4], [k0, k1]: [U; 2]) -> [U; 4] {
+    let (low0, high0) = c0.mul_wide(U::splat(MULTIPLIERS[0]));
+    let (low1, high1) = c2.mul_wide(U::splat(MULTIPLIERS[1]));
+    [high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0]
+}
+
+/// [`philox4x32`] of [`ROUNDS`] rounds in one straight line, for loops that have other work to do meanwhile.
+///
+/// The compiler leaves the loop over the rounds a loop, and nothing overlaps with a loop; simulating
+/// reactions is 8 % faster this way. Elsewhere the smaller code is as good.
+#[inline(always)]
+pub(super) fn philox4x32_straight<U: Uint>(counter: [U; 4], key: [U; 2]) -> [U; 4] {
+    let next = |[k0, k1]: [U; 2]| [k0.wrapping_add(U::splat(WEYL[0])), k1.wrapping_add(U::splat(WEYL[1]))];
+    let step = |(words, key): ([U; 4], [U; 2])| (one_round(words, key), next(key));
+    const { assert!(ROUNDS == 7) };
+    step(step(step(step(step(step(step((counter, key)))))))).0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::philox4x32;
+    use super::{philox4x32, philox4x32_straight};
     use crate::lanes::{Uint, u32x8, u32x16};
 
     const PI_COUNTER: [u32; 4] = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
@@ -61,9 +78,11 @@ mod tests {
             let counter = [U::splat(start).wrapping_add(U::iota()), U::splat(start ^ 5), U::iota(), U::splat(start)];
             let key = [U::iota().mul_low(U::splat(0x1234_5677)), U::splat(99)];
             let wide = philox4x32::<7, U>(counter, key);
+            let straight = philox4x32_straight(counter, key);
             for lane in 0..U::LANES {
                 let scalar = philox4x32::<7, u32>(counter.map(|w| w.lane(lane)), key.map(|w| w.lane(lane)));
                 assert_eq!(wide.map(|w| w.lane(lane)), scalar, "lane {lane} of {}", U::LANES);
+                assert_eq!(straight.map(|w| w.lane(lane)), scalar, "lane {lane} of {}", U::LANES);
             }
         }
     }
