@@ -10,7 +10,7 @@ mod common;
 use common::{batch, rollout};
 use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, StepBuffers};
 use phalanx_core::lanes::{LaneValue, Mask, Real, f32x16, u32x16};
-use phalanx_core::probe::Precision;
+use phalanx_core::probe::{Precision, Probe};
 use phalanx_core::rng::{Purpose, Stream};
 use phalanx_envs::reaction::{Clock, ClockRule, Hill, Network};
 use phalanx_envs::{Ccasr, OptoHill, registry};
@@ -201,7 +201,7 @@ fn nothing_happens_where_nothing_can() {
         }
         assert!(field(batch.as_ref(), "wait").iter().all(|v| v.is_finite()));
         let mut obs = vec![0.0; ENVS * batch.spec().observation.dim()];
-        batch.observe_into(&mut obs).unwrap();
+        batch.observe_into((&mut obs).into()).unwrap();
         assert!(obs.iter().all(|v| [0.0, 25.0 / 80.0].contains(v)));
     }
 }
@@ -466,7 +466,7 @@ fn check_return(target: &str, mean: f64, sd: f64, mut decide: impl FnMut(usize, 
     let num_envs = 10_000;
     let mut batch = make(CCASR, num_envs, 40, &[("target_type", target), ("max_steps", "288")]);
     let mut buffers = StepBuffers::new(num_envs, 3);
-    batch.observe_into(&mut buffers.obs).unwrap();
+    batch.observe_into((&mut buffers.obs).into()).unwrap();
     let mut actions = vec![0; num_envs];
     for step in 0..288 {
         for (env, (action, obs)) in actions.iter_mut().zip(buffers.obs.chunks_exact(3)).enumerate() {
@@ -543,11 +543,17 @@ fn returns_of_the_built_in_policies() {
     }
 }
 
+/// A probe in double precision.
+fn exact(env: &str, settings: &[(&str, &str)]) -> phalanx_core::Result<Box<dyn Probe>> {
+    let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let config = BatchConfig { settings, seed: 5, ..BatchConfig::default() };
+    registry::find(env).unwrap().probe(&config, Precision::F64)
+}
+
 #[test]
 fn closed_form_returns() {
     for (target, exact) in [("constant", -7_200.0), ("sinewave", -9_336.713_6)] {
-        let settings = [("target_type".to_owned(), target.to_owned())];
-        let mut probe = registry::find("gene-circuit-v1").unwrap().probe(&settings, 0, Precision::F64).unwrap();
+        let mut probe = exact("gene-circuit-v1", &[("target_type", target)]).unwrap();
         let total: f64 = (0..288).map(|_| probe.step(&[0.0]).unwrap().reward).sum();
         assert!((total - exact).abs() < 5e-5, "{target}: {total}");
         let mut batch = make("ccas-ccar-control", 16, 0, &[("target_type", target), ("max_steps", "288")]);
@@ -563,10 +569,7 @@ fn closed_form_returns() {
 #[test]
 fn rewards_and_observations_share_their_instant_and_horizons_look_ahead() {
     for (horizon, dim) in [("0", 2), ("1", 3), ("4", 6)] {
-        let settings: Vec<_> = [("n_horizon", horizon), ("target_type", "sinewave")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec();
-        let mut probe = registry::find(CCASR).unwrap().probe(&settings, 5, Precision::F64).unwrap();
+        let mut probe = exact(CCASR, &[("n_horizon", horizon), ("target_type", "sinewave")]).unwrap();
         let mut seen = vec![probe.observation()];
         for step in 1..=60 {
             let reward = probe.step(&[1.0]).unwrap().reward;
@@ -581,10 +584,7 @@ fn rewards_and_observations_share_their_instant_and_horizons_look_ahead() {
             obs[1..].iter().enumerate().for_each(|(ahead, target)| assert_eq!(*target, seen[t + ahead][1]));
         }
     }
-    let refused = |name: &str, value: &str| {
-        let settings = [(name.to_owned(), value.to_owned())];
-        registry::find(CCASR).unwrap().probe(&settings, 5, Precision::F64).err().unwrap().to_string()
-    };
+    let refused = |name: &str, value: &str| exact(CCASR, &[(name, value)]).err().unwrap().to_string();
     assert!(refused("n_horizon", "3").contains("0, 1, 4"));
     assert!(refused("target_type", "square").contains("constant, sinewave"));
 }

@@ -236,11 +236,13 @@ macro_rules! with_horizon {
 }
 
 /// A batch, with the horizon of its settings.
+#[cfg_attr(test, allow(dead_code, reason = "the unit tests have no registry"))]
 pub(crate) fn batch(config: &BatchConfig) -> Result<Box<dyn Batch>> {
     with_horizon!(config.settings, |env| batch::build(env, config))
 }
 
 /// A probe, with the horizon of its settings.
+#[cfg_attr(test, allow(dead_code, reason = "the unit tests have no registry"))]
 pub(crate) fn probe(config: &BatchConfig, precision: Precision) -> Result<Box<dyn Probe>> {
     with_horizon!(config.settings, |env| probe::probe(env, config, precision))
 }
