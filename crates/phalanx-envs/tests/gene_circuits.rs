@@ -544,7 +544,7 @@ fn returns_of_the_built_in_policies() {
 }
 
 /// A probe in double precision.
-fn exact(env: &str, settings: &[(&str, &str)]) -> phalanx_core::Result<Box<dyn Probe>> {
+fn precise(env: &str, settings: &[(&str, &str)]) -> phalanx_core::Result<Box<dyn Probe>> {
     let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let config = BatchConfig { settings, seed: 5, ..BatchConfig::default() };
     registry::find(env).unwrap().probe(&config, Precision::F64)
@@ -553,7 +553,7 @@ fn exact(env: &str, settings: &[(&str, &str)]) -> phalanx_core::Result<Box<dyn P
 #[test]
 fn closed_form_returns() {
     for (target, exact) in [("constant", -7_200.0), ("sinewave", -9_336.713_6)] {
-        let mut probe = exact("gene-circuit-v1", &[("target_type", target)]).unwrap();
+        let mut probe = precise("gene-circuit-v1", &[("target_type", target)]).unwrap();
         let total: f64 = (0..288).map(|_| probe.step(&[0.0]).unwrap().reward).sum();
         assert!((total - exact).abs() < 5e-5, "{target}: {total}");
         let mut batch = make("ccas-ccar-control", 16, 0, &[("target_type", target), ("max_steps", "288")]);
@@ -569,7 +569,7 @@ fn closed_form_returns() {
 #[test]
 fn rewards_and_observations_share_their_instant_and_horizons_look_ahead() {
     for (horizon, dim) in [("0", 2), ("1", 3), ("4", 6)] {
-        let mut probe = exact(CCASR, &[("n_horizon", horizon), ("target_type", "sinewave")]).unwrap();
+        let mut probe = precise(CCASR, &[("n_horizon", horizon), ("target_type", "sinewave")]).unwrap();
         let mut seen = vec![probe.observation()];
         for step in 1..=60 {
             let reward = probe.step(&[1.0]).unwrap().reward;
@@ -584,7 +584,7 @@ fn rewards_and_observations_share_their_instant_and_horizons_look_ahead() {
             obs[1..].iter().enumerate().for_each(|(ahead, target)| assert_eq!(*target, seen[t + ahead][1]));
         }
     }
-    let refused = |name: &str, value: &str| exact(CCASR, &[(name, value)]).err().unwrap().to_string();
+    let refused = |name: &str, value: &str| precise(CCASR, &[(name, value)]).err().unwrap().to_string();
     assert!(refused("n_horizon", "3").contains("0, 1, 4"));
     assert!(refused("target_type", "square").contains("constant, sinewave"));
 }
