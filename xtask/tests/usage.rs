@@ -20,5 +20,5 @@ fn no_command_an_unknown_one_or_too_many_print_usage_and_exit_2() {
 fn help_is_a_success() {
     let output = xtask(&["--help"]);
     assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("parity"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("oracles"));
 }

@@ -301,7 +301,7 @@ impl Guard {
     pub(crate) fn judge<R: Real>(&self, reward: R, signal: impl Fn(Signal) -> R) -> Verdict<R> {
         let zero = R::splat(0.0);
         let (mut violated, mut cost) = (R::Uint::splat(0), R::Uint::splat(0));
-        let (mut hard, mut terminates) = (R::Mask::splat(false), R::Mask::splat(false));
+        let [mut hard, mut soft, mut terminates] = [R::Mask::splat(false); 3];
         let (mut hard_reward, mut soft_penalty) = (zero, zero);
         for (i, rule) in self.rules.iter().enumerate() {
             // NaN satisfies no comparison, so it violates.
@@ -323,14 +323,20 @@ impl Guard {
                     hard_reward = hard_reward.min(R::select(safe, hard_reward, penalty));
                     hard = hard | !safe;
                 }
-                Severity::Soft => soft_penalty = soft_penalty + penalty.keep(!safe),
+                Severity::Soft => {
+                    soft_penalty = soft_penalty + penalty.keep(!safe);
+                    soft = soft | !safe;
+                }
             }
             if rule.terminates {
                 terminates = terminates | !safe;
             }
         }
         let reward = match self.mode {
-            SafetyMode::Enforce | SafetyMode::Penalize => R::select(hard, hard_reward, reward + soft_penalty),
+            // Selected, not added everywhere: -0.0 + 0.0 is 0.0, and a safe step's reward keeps its bits.
+            SafetyMode::Enforce | SafetyMode::Penalize => {
+                R::select(hard, hard_reward, R::select(soft, reward + soft_penalty, reward))
+            }
             SafetyMode::Monitor | SafetyMode::Off => reward,
         };
         if self.mode != SafetyMode::Enforce {
@@ -411,6 +417,8 @@ mod tests {
         assert_eq!(judge(Monitor, 11.0), (3, 2, 0.5, false));
         assert_eq!(judge(Off, 11.0), (0, 0, 0.5, false));
         assert_eq!(judge(Enforce, f64::NAN).0, 3);
+        let guard = Guard::new(&SafetyConfig::default(), &mut spec()).unwrap();
+        assert!(guard.judge(-0.0, |_| 5.0).reward.is_sign_negative(), "a safe step's reward keeps its bits");
     }
 
     #[test]

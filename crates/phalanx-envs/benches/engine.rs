@@ -10,6 +10,7 @@ use phalanx_core::batch::{Actions, Autoreset, BatchConfig, StepBuffers};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::ActionSpace;
 use phalanx_envs::registry;
 
@@ -23,15 +24,49 @@ struct Case {
     run: Box<dyn FnMut() -> f64>,
 }
 
+/// What is rolled out.
+struct Setup {
+    env: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+    safety: SafetyMode,
+    /// Environment steps of one round.
+    steps: usize,
+}
+
+impl Setup {
+    /// An environment as it comes.
+    fn plain(env: &'static str) -> Self {
+        Self { env, settings: &[], safety: SafetyMode::Enforce, steps: STEPS }
+    }
+
+    /// An environment that takes ten times as long and more.
+    fn slow(env: &'static str) -> Self {
+        Self { steps: STEPS / 5, ..Self::plain(env) }
+    }
+}
+
 /// A random roll-out with checksum and statistics: what `phalanx rollout` runs.
-fn rollout(env: &'static str, num_envs: usize, chunk: usize, pool: &Arc<Pool>) -> Case {
-    let config = BatchConfig { num_envs, pool: Arc::clone(pool), autoreset: Autoreset::SameStep, ..Default::default() };
+fn rollout(setup: Setup, num_envs: usize, chunk: usize, pool: &Arc<Pool>) -> Case {
+    let Setup { env, settings, safety, steps } = setup;
+    let config = BatchConfig {
+        num_envs,
+        pool: Arc::clone(pool),
+        autoreset: Autoreset::SameStep,
+        settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        safety: SafetyConfig { mode: safety, ..SafetyConfig::default() },
+        ..BatchConfig::default()
+    };
     let mut batch = registry::find(env).unwrap().batch(&config).unwrap();
     let policy = Policy::parse("random", &[], batch.spec()).unwrap();
     let mut rollout = Rollout::new(policy, &*batch);
-    let steps = (STEPS / num_envs).max(1);
+    let steps = (steps / num_envs).max(1);
+    let mut name = format!("rollout {env} envs={num_envs} chunk={chunk} threads={}", pool.threads());
+    settings.iter().for_each(|(key, value)| name += &format!(" {key}={value}"));
+    if safety != SafetyMode::Enforce {
+        name += &format!(" safety={safety}");
+    }
     Case {
-        name: format!("rollout {env} envs={num_envs} chunk={chunk} threads={}", pool.threads()),
+        name,
         run: Box::new(move || {
             let start = Instant::now();
             rollout.run(&mut *batch, steps, chunk, |_| true).unwrap();
@@ -77,18 +112,21 @@ fn main() {
     for (num_envs, chunk) in
         [(1_024, 256), (10_240, 256), (102_400, 128), (1_048_576, 128), (1_048_576, 32), (1_048_576, 1)]
     {
-        cases.push(rollout("CartPole-v1", num_envs, chunk, &two));
+        cases.push(rollout(Setup::plain("CartPole-v1"), num_envs, chunk, &two));
     }
-    cases.push(rollout("CartPole-v1", 1_024, 256, &one));
-    for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"] {
-        cases.push(rollout(env, 102_400, 128, &two));
+    cases.push(rollout(Setup::plain("CartPole-v1"), 1_024, 256, &one));
+    for env in ["Pendulum-v1", "pendulum-control", "MountainCar-v0", "MountainCarContinuous-v0", "TicTacToe-v0"] {
+        cases.push(rollout(Setup::plain(env), 102_400, 128, &two));
     }
-    for env in ["ChemicalReactor-v0", "VanDeVusse-v0"] {
-        cases.push(rollout(env, 102_400, 128, &two));
+    for env in ["Acrobot-v1", "ccasr-gfp-control", "opto-hill-1d-sysid", "VanDeVusse-v0"] {
+        cases.push(rollout(Setup::slow(env), 102_400, 128, &two));
     }
-    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &two));
-    cases.push(rollout("ccasr-gfp-control", 102_400, 128, &one));
-    cases.push(rollout("opto-hill-1d-sysid", 102_400, 128, &two));
+    for safety in [SafetyMode::Enforce, SafetyMode::Monitor, SafetyMode::Off] {
+        cases.push(rollout(Setup { safety, ..Setup::slow("ChemicalReactor-v0") }, 102_400, 128, &two));
+    }
+    for settings in [&[("canvas", "5")], &[("canvas", "30")]] {
+        cases.push(rollout(Setup { settings, ..Setup::slow("ARC-v0") }, 102_400, 16, &two));
+    }
     for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
         cases.push(step_into("CartPole-v1", 4_096, autoreset, &one));
     }
