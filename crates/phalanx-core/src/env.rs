@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Real, Uint};
 use crate::policy::{Decision, LanePolicy};
 use crate::rng::Draws;
-use crate::safety::SafetyMode;
+use crate::safety::{Constraint, SafetyMode};
 use crate::space::{EnvSpec, ParamInfo};
 
 /// A plain struct of lanes; [`lane_struct!`](crate::lane_struct) implements it.
@@ -347,8 +347,9 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         unreachable!("no option {name} = {value} in the spec");
     }
 
-    /// Hears what follows from a violation of its [`EnvSpec::constraints`].
-    fn set_safety(&mut self, _mode: SafetyMode) {}
+    /// Hears of the constraints in force, its own and the user's, and what follows from a violation. The
+    /// engine compares and penalises; this is for what happens inside of a step.
+    fn set_safety(&mut self, _mode: SafetyMode, _constraints: &[Constraint]) {}
 
     /// Checks what a range per parameter cannot say, such as one bound lying below another.
     fn check_params(&self, _params: &Self::Params<f64>) -> Result<(), String> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::lanes::Real;
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
-use crate::safety::{Guard, Signal};
+use crate::safety::{Guard, Rule, Signal};
 use crate::solo::{SoloAction, SoloEnv};
 use crate::space::{ActionMask, ActionSpace, EnvSpec};
 
@@ -161,7 +161,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
         self.state = step.state;
         self.steps += 1;
         let obs = self.env.observe(&self.params, &self.state);
-        let verdict = self.guard.judge(step.reward, |signal| match signal {
+        let verdict = self.guard.judge(step.reward, Rule::range, |signal| match signal {
             Signal::Observation(at) => obs.as_ref()[at],
             Signal::State(at) => R::splat(self.state.value(at, 0)),
             Signal::Action(at) => action.component(at),
@@ -246,7 +246,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
         let outcome = self.env.step(&mut self.state, action, &mut draws);
         self.steps += 1;
         let obs = self.observation();
-        let verdict = self.guard.judge(outcome.reward, |signal| match signal {
+        let verdict = self.guard.judge(outcome.reward, Rule::lanes, |signal| match signal {
             Signal::Observation(at) => obs[at],
             Signal::State(at) => self.state()[at] as f32,
             Signal::Action(at) => action.component(at),

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::lanes::{Mask, Real, Uint};
+use crate::lanes::{BLOCK, Lanes, Line, Mask, Real, Uint};
 use crate::space::{ActionSpace, Element, EnvSpec};
 
 /// The most constraints an environment can have: a word has a bit for each.
@@ -235,14 +235,44 @@ pub(crate) enum Signal {
     Action(usize),
 }
 
+/// A constraint, ready to be compared.
 #[derive(Clone, Debug)]
-struct Rule {
+pub(crate) struct Rule {
     signal: Signal,
-    low: Option<Bound>,
-    high: Option<Bound>,
+    /// The smallest and the largest safe value in double precision.
+    range: (f64, f64),
+    /// The same in single precision, in every lane.
+    lines: (Line, Line),
     severity: Severity,
     penalty: f64,
     terminates: bool,
+}
+
+impl Rule {
+    fn new(constraint: &Constraint, signal: Signal) -> Self {
+        let Constraint { low, high, severity, penalty, terminates, .. } = *constraint;
+        let range = (
+            low.map_or(f64::NEG_INFINITY, |b| if b.strict { b.value.next_up() } else { b.value }),
+            high.map_or(f64::INFINITY, |b| if b.strict { b.value.next_down() } else { b.value }),
+        );
+        let single = |bound: Option<Bound>, none: f32, nudged: fn(f32) -> f32| {
+            let value = bound.map_or(none, |b| if b.strict { nudged(b.value as f32) } else { b.value as f32 });
+            Line([value.to_bits(); BLOCK])
+        };
+        let lines = (single(low, f32::NEG_INFINITY, f32::next_up), single(high, f32::INFINITY, f32::next_down));
+        Self { signal, range, lines, severity, penalty, terminates }
+    }
+
+    /// The smallest and the largest safe value for any number type.
+    pub(crate) fn range<R: Real>(&self) -> (R, R) {
+        (R::splat(self.range.0), R::splat(self.range.1))
+    }
+
+    /// The same for lanes, from memory: a broadcast in every step would cost as much as the comparison.
+    #[inline(always)]
+    pub(crate) fn lanes<R: Lanes>(&self) -> (R, R) {
+        (R::load(&self.lines.0, 0), R::load(&self.lines.1, 0))
+    }
 }
 
 /// The constraints of a batch, ready to be compared with states.
@@ -278,10 +308,8 @@ impl Guard {
             let allowed = format!("at most {MAX_CONSTRAINTS}");
             return Err(Error::out_of_range("the number of constraints", spec.constraints.len(), allowed));
         }
-        let rules = spec.constraints.iter().map(|constraint| {
-            let Constraint { low, high, severity, penalty, terminates, .. } = *constraint;
-            Ok(Rule { signal: find_signal(spec, &constraint.signal)?, low, high, severity, penalty, terminates })
-        });
+        let rules =
+            spec.constraints.iter().map(|constraint| Ok(Rule::new(constraint, find_signal(spec, &constraint.signal)?)));
         let rules = rules.collect::<Result<Vec<_>>>()?;
         if config.mode == SafetyMode::Off {
             spec.constraints.clear();
@@ -296,58 +324,83 @@ impl Guard {
         !self.rules.is_empty()
     }
 
-    /// Compares a step's results with all constraints.
+    /// Compares a step's results with all constraints; `range` is [`Rule::range`] or [`Rule::lanes`].
     #[inline(always)]
-    pub(crate) fn judge<R: Real>(&self, reward: R, signal: impl Fn(Signal) -> R) -> Verdict<R> {
-        let zero = R::splat(0.0);
-        let (mut violated, mut cost) = (R::Uint::splat(0), R::Uint::splat(0));
-        let [mut hard, mut soft, mut terminates] = [R::Mask::splat(false); 3];
-        let (mut hard_reward, mut soft_penalty) = (zero, zero);
-        for (i, rule) in self.rules.iter().enumerate() {
+    pub(crate) fn judge<R: Real>(
+        &self,
+        reward: R,
+        range: impl Fn(&Rule) -> (R, R),
+        signal: impl Fn(Signal) -> R,
+    ) -> Verdict<R> {
+        let safe = |rule: &Rule| {
+            let ((low, high), value) = (range(rule), signal(rule.signal));
             // NaN satisfies no comparison, so it violates.
-            let value = signal(rule.signal);
-            let above = |bound: Bound| {
-                let limit = R::splat(bound.value);
-                if bound.strict { limit.lt(value) } else { limit.le(value) }
-            };
-            let below = |bound: Bound| {
-                let limit = R::splat(bound.value);
-                if bound.strict { value.lt(limit) } else { value.le(limit) }
-            };
-            let safe = rule.low.map_or(R::Mask::splat(true), above) & rule.high.map_or(R::Mask::splat(true), below);
-            violated = violated | R::Uint::masked(!safe, 1 << i);
-            cost = cost.wrapping_add(R::Uint::masked(!safe, 1));
-            let penalty = R::splat(rule.penalty);
-            match rule.severity {
-                Severity::Hard => {
-                    hard_reward = hard_reward.min(R::select(safe, hard_reward, penalty));
-                    hard = hard | !safe;
-                }
-                Severity::Soft => {
-                    soft_penalty = soft_penalty + penalty.keep(!safe);
-                    soft = soft | !safe;
-                }
-            }
-            if rule.terminates {
-                terminates = terminates | !safe;
-            }
-        }
-        let reward = match self.mode {
-            // Selected, not added everywhere: -0.0 + 0.0 is 0.0, and a safe step's reward keeps its bits.
-            SafetyMode::Enforce | SafetyMode::Penalize => {
-                R::select(hard, hard_reward, R::select(soft, reward + soft_penalty, reward))
-            }
-            SafetyMode::Monitor | SafetyMode::Off => reward,
+            low.le(value) & value.le(high)
         };
-        if self.mode != SafetyMode::Enforce {
-            terminates = R::Mask::splat(false);
+        let all_safe = self.rules.iter().fold(R::Mask::splat(true), |all, rule| all & safe(rule));
+        let zero = R::Uint::splat(0);
+        let mut verdict = Verdict { violated: zero, cost: zero, reward, terminates: R::Mask::splat(false) };
+        if !all_safe.all() {
+            let mut penalties = Penalties::none();
+            for (i, rule) in self.rules.iter().enumerate() {
+                let broken = !safe(rule);
+                verdict.violated = verdict.violated | R::Uint::masked(broken, 1 << i);
+                verdict.cost = verdict.cost.wrapping_add(R::Uint::masked(broken, 1));
+                penalties.add(rule, broken);
+            }
+            if matches!(self.mode, SafetyMode::Enforce | SafetyMode::Penalize) {
+                verdict.reward = penalties.applied_to(reward);
+            }
+            if self.mode == SafetyMode::Enforce {
+                verdict.terminates = penalties.terminates;
+            }
         }
-        Verdict { violated, cost, reward, terminates }
+        verdict
     }
 
     /// A line for snapshots, which only fit a batch that has the same constraints.
     pub(crate) fn text(&self) -> String {
         if self.rules.is_empty() { "none".to_owned() } else { format!("{:?} {:?}", self.mode, self.rules) }
+    }
+}
+
+/// What violations do to a reward.
+struct Penalties<R: Real> {
+    hard: R::Mask,
+    soft: R::Mask,
+    terminates: R::Mask,
+    hard_reward: R,
+    soft_penalty: R,
+}
+
+impl<R: Real> Penalties<R> {
+    fn none() -> Self {
+        let (no, zero) = (R::Mask::splat(false), R::splat(0.0));
+        Self { hard: no, soft: no, terminates: no, hard_reward: zero, soft_penalty: zero }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, rule: &Rule, broken: R::Mask) {
+        let penalty = R::splat(rule.penalty);
+        match rule.severity {
+            Severity::Hard => {
+                self.hard_reward = self.hard_reward.min(R::select(broken, penalty, self.hard_reward));
+                self.hard = self.hard | broken;
+            }
+            Severity::Soft => {
+                self.soft_penalty = self.soft_penalty + penalty.keep(broken);
+                self.soft = self.soft | broken;
+            }
+        }
+        if rule.terminates {
+            self.terminates = self.terminates | broken;
+        }
+    }
+
+    #[inline(always)]
+    fn applied_to(&self, reward: R) -> R {
+        // Selected, not added everywhere: -0.0 + 0.0 is 0.0, and a safe step's reward keeps its bits.
+        R::select(self.hard, self.hard_reward, R::select(self.soft, reward + self.soft_penalty, reward))
     }
 }
 
@@ -402,7 +455,7 @@ mod tests {
 
     fn judge(mode: SafetyMode, t: f64) -> (u32, u32, f64, bool) {
         let guard = Guard::new(&SafetyConfig { mode, constraints: vec![] }, &mut spec()).unwrap();
-        let verdict = guard.judge(0.5, |_| t);
+        let verdict = guard.judge(0.5, Rule::range, |_| t);
         (verdict.violated, verdict.cost, verdict.reward, verdict.terminates)
     }
 
@@ -418,7 +471,10 @@ mod tests {
         assert_eq!(judge(Off, 11.0), (0, 0, 0.5, false));
         assert_eq!(judge(Enforce, f64::NAN).0, 3);
         let guard = Guard::new(&SafetyConfig::default(), &mut spec()).unwrap();
-        assert!(guard.judge(-0.0, |_| 5.0).reward.is_sign_negative(), "a safe step's reward keeps its bits");
+        assert!(
+            guard.judge(-0.0_f64, Rule::range, |_| 5.0).reward.is_sign_negative(),
+            "a safe step's reward keeps its bits"
+        );
     }
 
     #[test]

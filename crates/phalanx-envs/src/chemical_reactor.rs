@@ -40,7 +40,7 @@ use phalanx_core::safety::{Constraint, SafetyMode};
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{lane_params, lane_struct};
 
-use crate::limits::{normalized_constraints, scaled};
+use crate::limits::{normalized_constraints, safe_range, scaled};
 use crate::rk4::rk4;
 
 /// Sub-steps of a step.
@@ -83,12 +83,20 @@ const NORMAL_RANGE: [[f64; 2]; 12] = [
 pub struct ChemicalReactor {
     disturbances: bool,
     normalize_obs: bool,
-    stop_at_trip: bool,
+    /// Temperatures and pressures within which a step goes on to its end.
+    trips: Option<Trips>,
+}
+
+/// What ends an episode, in K and bar.
+#[derive(Clone, Copy, Debug)]
+struct Trips {
+    temperature: [f64; 2],
+    pressure: [f64; 2],
 }
 
 impl Default for ChemicalReactor {
     fn default() -> Self {
-        Self { disturbances: true, normalize_obs: false, stop_at_trip: true }
+        Self { disturbances: true, normalize_obs: false, trips: None }
     }
 }
 
@@ -241,13 +249,13 @@ impl<R: Real> Core<R> {
         ]
     }
 
-    /// Where temperature and pressure are within the hard limits.
+    /// Where temperature and pressure do not end the episode.
     #[inline(always)]
-    fn within_trips(&self, theta: R, gas: R) -> R::Mask {
+    fn within(&self, trips: &Trips, theta: R, gas: R) -> R::Mask {
         let temperature = Self::temperature(theta);
         let pressure = (temperature * self.gas_factor) * gas;
         let inside = |x: R, [low, high]: [f64; 2]| x.ge(R::splat(low)) & x.le(R::splat(high));
-        inside(temperature, TEMPERATURE_TRIP) & inside(pressure, PRESSURE_TRIP)
+        inside(temperature, trips.temperature) & inside(pressure, trips.pressure)
     }
 }
 
@@ -325,8 +333,12 @@ impl LaneEnv for ChemicalReactor {
         }
     }
 
-    fn set_safety(&mut self, mode: SafetyMode) {
-        self.stop_at_trip = mode == SafetyMode::Enforce;
+    fn set_safety(&mut self, mode: SafetyMode, constraints: &[Constraint]) {
+        let within = |signal, range| safe_range(mode, constraints, signal, self.normalize_obs.then_some(range));
+        self.trips = (mode == SafetyMode::Enforce).then(|| Trips {
+            temperature: within("temperature", NORMAL_RANGE[0]),
+            pressure: within("pressure", NORMAL_RANGE[1]),
+        });
     }
 
     fn set_option(&mut self, name: &str, value: &str) {
@@ -421,7 +433,7 @@ impl LaneEnv for ChemicalReactor {
         let mut node = core.node(decay);
         for _ in 0..SUB_STEPS {
             // A lane that stands still takes steps of no length.
-            let (h, factor) = if self.stop_at_trip {
+            let (h, factor) = if self.trips.is_some() {
                 (sub_step.keep(running), R::select(running, half_decay, one))
             } else {
                 (sub_step, half_decay)
@@ -433,8 +445,8 @@ impl LaneEnv for ChemicalReactor {
             x = rk4(x, h, |half, x| core.rate(nodes[half], x));
             node = end;
             elapsed = elapsed + h;
-            if self.stop_at_trip {
-                running = running & core.within_trips(x[1], x[2]);
+            if let Some(trips) = &self.trips {
+                running = running & core.within(trips, x[1], x[2]);
             }
         }
         let [ca, theta, gas, ..] = x;

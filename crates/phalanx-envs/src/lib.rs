@@ -35,8 +35,8 @@ mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
 mod pendulum_control;
-// The unit tests use probes only; without the batches of every environment they build in half the time.
 pub mod reaction;
+// The unit tests use probes only; without the batches of every environment they build in half the time.
 #[cfg(not(test))]
 pub mod registry;
 mod rk4;

@@ -1,7 +1,7 @@
-//! The scaling of `normalize_obs`, of observations and of the constraints that look at them.
+//! Limits of plants: where a step must stop, and the scaling of `normalize_obs`.
 
 use phalanx_core::lanes::Real;
-use phalanx_core::safety::{Bound, Constraint};
+use phalanx_core::safety::{Bound, Constraint, SafetyMode};
 
 /// The same constraints on normalised observations, which are called `names`.
 pub(crate) fn normalized_constraints(
@@ -16,6 +16,22 @@ pub(crate) fn normalized_constraints(
         Constraint { low: scale(constraint.low), high: scale(constraint.high), ..constraint }
     };
     constraints.into_iter().map(normalized).collect()
+}
+
+/// The values of an observation that do not end the episode: what the constraints in force leave over.
+/// `range` is the one that normalisation has mapped to [-1, 1], if it has.
+pub(crate) fn safe_range(
+    mode: SafetyMode,
+    constraints: &[Constraint],
+    signal: &str,
+    range: Option<[f64; 2]>,
+) -> [f64; 2] {
+    let plain = |bound: f64| range.map_or(bound, |[low, high]| 0.5 * (low + high) + bound * 0.5 * (high - low));
+    let ending = constraints.iter().filter(|c| mode == SafetyMode::Enforce && c.terminates && c.signal == signal);
+    ending.fold([f64::NEG_INFINITY, f64::INFINITY], |[low, high], c| {
+        let bound = |bound: Option<Bound>, none: f64| bound.map_or(none, |b| plain(b.value));
+        [low.max(bound(c.low, f64::NEG_INFINITY)), high.min(bound(c.high, f64::INFINITY))]
+    })
 }
 
 /// `range` mapped to [-1, 1].

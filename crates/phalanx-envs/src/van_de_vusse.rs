@@ -24,9 +24,9 @@
 //! economy = 1 - 0.5 Q/-8500 - 0.25 mean|a - a_previous|     (before the start: F 20, Q -5000)
 //! ```
 //!
-//! A throughput of 10 mol/(L h) is about one and a half times what the plant gives at `CB` = 0.6. Limits are
-//! data ([`VanDeVusse::limits`]); penalties and termination are the engine's. With `stop_at_trip` a lane stands
-//! still from the first sub-step that breaks the hard one.
+//! A throughput of 10 mol/(L h) is about one and a half times what the plant gives at `CB` = 0.6. Penalties
+//! and termination are the engine's safety layer's; a lane stands still from the first sub-step whose TR ends
+//! the episode.
 
 use phalanx_core::env::{LaneEnv, Step, check_order};
 use phalanx_core::lanes::{Mask, Real, Uint};
@@ -35,7 +35,7 @@ use phalanx_core::safety::{Constraint, SafetyMode};
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{lane_params, lane_struct};
 
-use crate::limits::{normalized, normalized_constraints, scaled};
+use crate::limits::{normalized, normalized_constraints, safe_range, scaled};
 use crate::rk4::rk4;
 
 /// Sub-steps of a step.
@@ -68,12 +68,13 @@ const NORMAL_RANGE: [[f64; 2]; 9] = [
 #[derive(Clone, Debug)]
 pub struct VanDeVusse {
     normalize_obs: bool,
-    stop_at_trip: bool,
+    /// Temperatures TR within which a step goes on to its end.
+    trip: [f64; 2],
 }
 
 impl Default for VanDeVusse {
     fn default() -> Self {
-        Self { normalize_obs: false, stop_at_trip: true }
+        Self { normalize_obs: false, trip: [f64::NEG_INFINITY, f64::INFINITY] }
     }
 }
 
@@ -221,8 +222,8 @@ impl LaneEnv for VanDeVusse {
         }
     }
 
-    fn set_safety(&mut self, mode: SafetyMode) {
-        self.stop_at_trip = mode == SafetyMode::Enforce;
+    fn set_safety(&mut self, mode: SafetyMode, constraints: &[Constraint]) {
+        self.trip = safe_range(mode, constraints, "TR", self.normalize_obs.then_some(NORMAL_RANGE[2]));
     }
 
     fn set_option(&mut self, _name: &str, value: &str) {
@@ -280,9 +281,9 @@ impl LaneEnv for VanDeVusse {
         let mut x = [state.ca, state.cb, state.tr, state.tk];
         for _ in 0..SUB_STEPS {
             // A lane that stands still takes steps of no length.
-            let h = if self.stop_at_trip { sub_step.keep(running) } else { sub_step };
-            x = rk4(x, h, |_, x| core.rate(x));
-            running = running & x[2].le(R::splat(TEMPERATURE_TRIP));
+            x = rk4(x, sub_step.keep(running), |_, x| core.rate(x));
+            let [low, high] = self.trip.map(R::splat);
+            running = running & x[2].ge(low) & x[2].le(high);
         }
         let [ca, cb, tr, tk] = x;
 

@@ -134,7 +134,10 @@ impl<W: Write> Printer<W> {
             ends.push("cost".to_owned());
             ends.extend(self.spec.constraints.iter().map(|c| format!("cost.{}", c.name)));
         }
-        writeln!(self.out, "episode,t,{},{}", columns.join(","), ends.join(","))
+        // Names such as grid[0,1] hold the separator.
+        let quoted = |name: &String| if name.contains(',') { format!("\"{name}\"") } else { name.clone() };
+        let names: Vec<_> = columns.iter().chain(&ends).map(quoted).collect();
+        writeln!(self.out, "episode,t,{}", names.join(","))
     }
 
     fn row(&mut self, format: Format, row: &Row) -> io::Result<()> {

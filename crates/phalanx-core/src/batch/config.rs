@@ -151,7 +151,6 @@ pub(crate) fn configure<E: LaneEnv>(mut env: E, config: &BatchConfig) -> Result<
     // After the parameters, whose values are the priors' default means.
     params.draw_priors(settings, num_envs, seed)?;
     check_params(&env, &params, num_envs)?;
-    env.set_safety(safety.mode);
     // The options' choices may have changed anything.
     let mut spec = env.spec();
     spec.max_steps = max_steps.unwrap_or(spec.max_steps);
@@ -160,6 +159,7 @@ pub(crate) fn configure<E: LaneEnv>(mut env: E, config: &BatchConfig) -> Result<
         spec.dt = Some(params.get(name, 0)?);
     }
     let guard = Guard::new(safety, &mut spec)?;
+    env.set_safety(safety.mode, &spec.constraints);
     Ok(Configured { env, params, spec, guard })
 }
 

@@ -73,6 +73,7 @@ impl ObsElement for f32 {
         ObsMut::F32(obs)
     }
 
+    #[inline(always)]
     fn unwrap(obs: ObsMut<'_>) -> Option<&mut [f32]> {
         if let ObsMut::F32(obs) = obs { Some(obs) } else { None }
     }
@@ -98,6 +99,7 @@ impl ObsElement for i8 {
         ObsMut::I8(obs)
     }
 
+    #[inline(always)]
     fn unwrap(obs: ObsMut<'_>) -> Option<&mut [i8]> {
         if let ObsMut::I8(obs) = obs { Some(obs) } else { None }
     }
@@ -117,9 +119,13 @@ impl ObsElement for i8 {
 }
 
 /// The array of a batch whose observations are of type `T`.
+#[inline(always)]
 pub(super) fn typed<'a, T: ObsElement>(env: &str, obs: ObsMut<'a>) -> Result<&'a mut [T]> {
     let given = obs.element();
-    T::unwrap(obs).ok_or_else(|| {
-        Error::out_of_range(format!("the type of the observation array of {env}"), given, T::ELEMENT.to_string())
-    })
+    T::unwrap(obs).ok_or_else(|| wrong_type(env, given, T::ELEMENT))
+}
+
+#[cold]
+fn wrong_type(env: &str, given: Element, needed: Element) -> Error {
+    Error::out_of_range(format!("the type of the observation array of {env}"), given, needed.to_string())
 }

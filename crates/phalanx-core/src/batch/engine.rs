@@ -533,6 +533,7 @@ fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
 
 impl<'a> StepOut<'a> {
     /// The same arrays for observations of type `T`.
+    #[inline(always)]
     fn typed<T: super::ObsElement>(self, env: &str) -> Result<Out<'a, T>> {
         Ok(StepOut {
             obs: typed(env, self.obs)?,
@@ -577,6 +578,7 @@ impl<T> Out<'_, T> {
         }
     }
 
+    #[inline(always)]
     fn check(&self, num_envs: usize, dim: usize, safe: bool) -> Result<()> {
         check_len("the observation array", self.obs.len(), num_envs * dim)?;
         check_len("the reward array", self.rewards.len(), num_envs)?;

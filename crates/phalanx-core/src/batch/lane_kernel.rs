@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
-use crate::safety::{Guard, Signal};
+use crate::safety::{Guard, Rule, Signal};
 use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::Tally;
 
@@ -131,10 +131,10 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         let obs = self.observe();
         let (mut reward, mut terminated, mut violated) = (step.reward, step.terminated, R::Uint::splat(0));
         if SAFE {
-            let verdict = self.guard.judge(reward, |signal| match signal {
+            let state = self.state;
+            let verdict = self.guard.judge(reward, Rule::lanes, |signal| match signal {
                 Signal::Observation(at) => obs.as_ref()[at],
-                // Rare enough to go lane by lane.
-                Signal::State(at) => R::from_lanes(|lane| self.state.value(at, lane)),
+                Signal::State(at) => field_of(state, at),
                 Signal::Action(at) => action.component(at),
             });
             (reward, violated) = (verdict.reward, verdict.violated);
@@ -196,6 +196,12 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
             self.episode_cost.store(&mut cells.book[COST], lane);
         }
     }
+}
+
+/// A field of the state, lane by lane: slow, but few constraints look at what is not observed.
+#[inline(never)]
+fn field_of<S: LaneStruct<R>, R: Lanes>(state: S, field: usize) -> R {
+    R::from_lanes(|lane| state.value(field, lane))
 }
 
 /// The start states of an episode.
@@ -583,6 +589,9 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             match stretch.policy {
                 Policy::Random(policy) if !self.plant.guard.is_active() => {
                     return self.plant.advance::<R, _, false>(at, cells, run, policy, span, tally);
+                }
+                Policy::Random(policy) => {
+                    return self.plant.advance::<R, _, true>(at, cells, run, policy, span, tally);
                 }
                 Policy::Controller(policy) if !self.plant.guard.is_active() => {
                     return self.plant.advance::<R, _, false>(at, cells, run, policy, span, tally);

@@ -68,6 +68,7 @@ impl<'a> Actions<'a> {
     }
 
     /// Checks that these are actions of `spec` for `num_envs` environments.
+    #[inline]
     pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
         let same_kind = matches!(self, Self::Discrete(_)) == spec.action.is_discrete();
         if !same_kind {
@@ -277,6 +278,13 @@ pub trait Batch: Send {
     fn threads(&self) -> usize;
 }
 
+// Inline, because an error is large and a step checks a dozen lengths.
+#[inline(always)]
 pub(crate) fn check_len(what: &str, actual: usize, expected: usize) -> Result<()> {
-    if actual == expected { Ok(()) } else { Err(Error::Length { what: what.to_owned(), actual, expected }) }
+    if actual == expected { Ok(()) } else { wrong_len(what, actual, expected) }
+}
+
+#[cold]
+fn wrong_len(what: &str, actual: usize, expected: usize) -> Result<()> {
+    Err(Error::Length { what: what.to_owned(), actual, expected })
 }

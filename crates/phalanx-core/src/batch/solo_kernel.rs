@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::policy::Policy;
 use crate::rng::{Purpose, Stream};
-use crate::safety::{Guard, Signal};
+use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
 use crate::space::ActionSpace;
@@ -79,7 +79,7 @@ impl<E: SoloEnv> SoloKernel<E> {
             self.env.observe(state, &mut out.obs[obs.clone()]);
             let (mut reward, mut terminated) = (outcome.reward, outcome.terminated);
             if self.guard.is_active() {
-                let verdict = self.guard.judge(reward, |signal| match signal {
+                let verdict = self.guard.judge(reward, Rule::lanes, |signal| match signal {
                     Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
                     Signal::State(at) => self.env.state_values(state)[at] as f32,
                     Signal::Action(at) => action.component(at),

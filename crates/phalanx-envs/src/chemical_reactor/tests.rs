@@ -1,7 +1,9 @@
 //! The reactor against the numbers of its literature and of independent simulations.
 
+use phalanx_core::batch::BatchConfig;
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision, Probe};
+use phalanx_core::safety::SafetyConfig;
 
 use super::*;
 use crate::golden::{exact, seeded, single, unguarded};
@@ -266,6 +268,32 @@ fn a_lane_stands_still_from_the_sub_step_that_breaks_a_hard_limit() {
     vented.step(&[-1.0, 0.0, -1.0]).unwrap();
     let stopped = pressure(vented.as_ref());
     assert!((10.0..10.2).contains(&stopped), "{stopped}");
+}
+
+/// A step stops at the user's limits, wider or narrower than the plant's own.
+#[test]
+fn the_users_limits_stop_a_step_too() {
+    for (limit, normalize) in [
+        ("temperature<=400:hard:name=temperature_trip", "false"),
+        ("temperature<=360", "false"),
+        ("temperature<=0.5", "true"),
+    ] {
+        let safety = SafetyConfig { constraints: vec![Constraint::parse(limit).unwrap()], ..SafetyConfig::default() };
+        let settings = [CALM, ("normalize_obs", normalize)].map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        let config = BatchConfig { safety, settings, ..BatchConfig::default() };
+        let mut probe = phalanx_core::probe::probe(ChemicalReactor::default(), &config, Precision::F64).unwrap();
+        // The same plant with sub-steps for steps: where it first goes beyond is where the other stops.
+        let mut fine = free(&[CALM, ("dt", "0.01")]);
+        let trip = if normalize == "true" { 348.15 } else { limit[13..16].parse().unwrap() };
+        let start = at(0.85, 340.0, 310.0);
+        probe.set_state(&start).unwrap();
+        fine.set_state(&start).unwrap();
+        while kelvin(fine.as_ref())[2] <= trip {
+            fine.step(&hold(310.0)).unwrap();
+        }
+        while !probe.step(&hold(310.0)).unwrap().terminated {}
+        near(&kelvin(probe.as_ref())[..7], &kelvin(fine.as_ref())[..7], 2e-5);
+    }
 }
 
 /// A reactor that nobody stops burns, cools and burns again, and all numbers stay numbers.

@@ -10,17 +10,20 @@ use super::View;
 use super::observations::horizon;
 use super::stage::{self, BLUE, GREY, INK, ORANGE, PLUM};
 
-const MINUTES_PER_STEP: f64 = 5.0;
 /// The range of molecule counts that is always shown.
 const F_RANGE: (f64, f64) = (0.0, 96.0);
 
 /// The episode so far.
 pub fn draw(view: &View<'_>) -> Scene {
     let unit = view.param("F_obs_normalizer", 80.0);
+    let minutes_per_step = view.param("timestep_minutes", 5.0);
+    let minutes = |step: u32| f64::from(step) * minutes_per_step;
     let series = |name: &str| -> Vec<Point> {
         view.history.iter().zip(view.observations(name)).map(|(m, value)| (minutes(m.step), value * unit)).collect()
     };
-    let (count, target) = (series("F_normalized"), series("F_target"));
+    let count = series("F_normalized");
+    // The task of system identification has no target.
+    let target = if view.obs_names.contains(&"F_target") { series("F_target") } else { Vec::new() };
     // An action holds during the step that it led through.
     let mut light: Vec<Point> =
         (view.history.windows(2)).filter_map(|pair| Some((minutes(pair[0].step), *pair[1].action.first()?))).collect();
@@ -31,32 +34,28 @@ pub fn draw(view: &View<'_>) -> Scene {
         (Some((time, count)), Some((_, target))) => {
             format!("t = {time:.0} min   F = {count:.0}   error {:+.1}", count - target)
         }
+        (Some((time, count)), None) => format!("t = {time:.0} min   F = {count:.0}"),
         _ => String::new(),
     };
+    let mut fluorescence = vec![Series::line("F", BLUE, count).dot()];
+    if !target.is_empty() {
+        fluorescence.push(Series::line("target", PLUM, target).mark(Mark::Dashed));
+    }
     Chart {
         width: 640.0,
         height: 420.0,
         title: view.env.to_owned(),
         note,
         x_label: "time (min)".to_owned(),
-        x_range: (0.0, horizon(view, MINUTES_PER_STEP, 200.0)),
+        x_range: (0.0, horizon(view, minutes_per_step, 200.0)),
         panels: vec![
-            Panel::new(
-                "F (molecules)",
-                vec![Series::line("F", BLUE, count).dot(), Series::line("target", PLUM, target).mark(Mark::Dashed)],
-            )
-            .range(F_RANGE.0, F_RANGE.1)
-            .share(4.0),
+            Panel::new("F (molecules)", fluorescence).range(F_RANGE.0, F_RANGE.1).share(4.0),
             Panel::new("light", vec![Series::line("", ORANGE, light).mark(Mark::Step)])
                 .range(0.0, 1.0)
                 .ticks(&[(0.0, "off"), (1.0, "on")]),
         ],
     }
     .scene()
-}
-
-fn minutes(step: u32) -> f64 {
-    f64::from(step) * MINUTES_PER_STEP
 }
 
 /// Many circuits at one instant: a nearly square map of molecule counts, with a dot where the light is on.

@@ -9,16 +9,16 @@ use super::View;
 use super::observations::horizon;
 use super::stage::{self, BLUE, GREEN, PLUM, RED};
 
-const MINUTES_PER_STEP: f64 = 0.1;
 const ALARM: Colour = Colour::rgb(0xE0A030);
 
 /// The episode so far.
 pub fn draw(view: &View<'_>) -> Scene {
-    let minutes = |step: u32| f64::from(step) * MINUTES_PER_STEP;
+    let minutes_per_step = view.param("dt", 0.1);
+    let minutes = |step: u32| f64::from(step) * minutes_per_step;
     let series = |name: &str| -> Vec<Point> {
         view.history.iter().zip(view.observations(name)).map(|(m, value)| (minutes(m.step), value)).collect()
     };
-    let end = horizon(view, MINUTES_PER_STEP, 5.0);
+    let end = horizon(view, minutes_per_step, 5.0);
     let limit = |name: &str, colour: Colour, value: f64| {
         Series::line(name, colour, vec![(0.0, value), (end, value)]).mark(Mark::Dashed)
     };
