@@ -161,11 +161,12 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
         self.state = step.state;
         self.steps += 1;
         let obs = self.env.observe(&self.params, &self.state);
-        let verdict = self.guard.judge(step.reward, Rule::range, |signal| match signal {
+        let signal = |signal| match signal {
             Signal::Observation(at) => obs.as_ref()[at],
             Signal::State(at) => R::splat(self.state.value(at, 0)),
             Signal::Action(at) => action.component(at),
-        });
+        };
+        let verdict = self.guard.judge(step.reward, Rule::range, signal, |_, _| {});
         Ok(ProbeStep {
             reward: verdict.reward.lane_f64(0),
             terminated: step.terminated | verdict.terminates,
@@ -246,11 +247,12 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
         let outcome = self.env.step(&mut self.state, action, &mut draws);
         self.steps += 1;
         let obs = self.observation();
-        let verdict = self.guard.judge(outcome.reward, Rule::lanes, |signal| match signal {
+        let signal = |signal| match signal {
             Signal::Observation(at) => obs[at],
             Signal::State(at) => self.state()[at] as f32,
             Signal::Action(at) => action.component(at),
-        });
+        };
+        let verdict = self.guard.judge(outcome.reward, Rule::lanes, signal, |_, _| {});
         Ok(ProbeStep {
             reward: f64::from(verdict.reward),
             terminated: outcome.terminated | verdict.terminates,

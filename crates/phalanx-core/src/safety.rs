@@ -324,13 +324,15 @@ impl Guard {
         !self.rules.is_empty()
     }
 
-    /// Compares a step's results with all constraints; `range` is [`Rule::range`] or [`Rule::lanes`].
+    /// Compares a step's results with all constraints; `range` is [`Rule::range`] or [`Rule::lanes`], and
+    /// `count` hears where each constraint is violated.
     #[inline(always)]
     pub(crate) fn judge<R: Real>(
         &self,
         reward: R,
         range: impl Fn(&Rule) -> (R, R),
         signal: impl Fn(Signal) -> R,
+        mut count: impl FnMut(usize, R::Mask),
     ) -> Verdict<R> {
         let safe = |rule: &Rule| {
             let ((low, high), value) = (range(rule), signal(rule.signal));
@@ -341,14 +343,18 @@ impl Guard {
         let zero = R::Uint::splat(0);
         let mut verdict = Verdict { violated: zero, cost: zero, reward, terminates: R::Mask::splat(false) };
         if !all_safe.all() {
+            let penalize = matches!(self.mode, SafetyMode::Enforce | SafetyMode::Penalize);
             let mut penalties = Penalties::none();
             for (i, rule) in self.rules.iter().enumerate() {
                 let broken = !safe(rule);
                 verdict.violated = verdict.violated | R::Uint::masked(broken, 1 << i);
                 verdict.cost = verdict.cost.wrapping_add(R::Uint::masked(broken, 1));
-                penalties.add(rule, broken);
+                count(i, broken);
+                if penalize {
+                    penalties.add(rule, broken);
+                }
             }
-            if matches!(self.mode, SafetyMode::Enforce | SafetyMode::Penalize) {
+            if penalize {
                 verdict.reward = penalties.applied_to(reward);
             }
             if self.mode == SafetyMode::Enforce {
@@ -455,7 +461,7 @@ mod tests {
 
     fn judge(mode: SafetyMode, t: f64) -> (u32, u32, f64, bool) {
         let guard = Guard::new(&SafetyConfig { mode, constraints: vec![] }, &mut spec()).unwrap();
-        let verdict = guard.judge(0.5, Rule::range, |_| t);
+        let verdict = guard.judge(0.5, Rule::range, |_| t, |_, _| {});
         (verdict.violated, verdict.cost, verdict.reward, verdict.terminates)
     }
 
@@ -472,7 +478,7 @@ mod tests {
         assert_eq!(judge(Enforce, f64::NAN).0, 3);
         let guard = Guard::new(&SafetyConfig::default(), &mut spec()).unwrap();
         assert!(
-            guard.judge(-0.0_f64, Rule::range, |_| 5.0).reward.is_sign_negative(),
+            guard.judge(-0.0_f64, Rule::range, |_| 5.0, |_, _| {}).reward.is_sign_negative(),
             "a safe step's reward keeps its bits"
         );
     }

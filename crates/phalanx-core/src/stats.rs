@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::env::COUNTERS;
-use crate::lanes::{BLOCK, Lanes, Line, Mask, Stored, Uint};
+use crate::lanes::{BLOCK, Lanes, Line, Stored, Uint};
 use crate::safety::MAX_CONSTRAINTS;
 
 /// Returns are summed in fixed point (2^-16), because integer sums are associative: the statistics of a
@@ -184,21 +184,10 @@ impl Tally {
         cost.store(&mut self.costs[self.noted % Self::CAPACITY], 0);
     }
 
-    /// Counts violations of a step in some lanes (bit by bit); `violated` has a bit per constraint.
+    /// Counts the violation of constraint `i` in some lanes (bit by bit).
     #[inline(always)]
-    pub(crate) fn violations<R: Lanes>(&mut self, lanes: u32, violated: R::Uint) {
-        let any = R::Mask::bits(!violated.eq(R::Uint::splat(0))) & lanes;
-        if any != 0 {
-            self.count_violations::<R>(any, violated);
-        }
-    }
-
-    #[inline(never)]
-    fn count_violations<R: Lanes>(&mut self, mut lanes: u32, violated: R::Uint) {
-        while lanes != 0 {
-            self.stats.add_violations(violated.lane(lanes.trailing_zeros() as usize % R::LANES));
-            lanes &= lanes - 1;
-        }
+    pub(crate) fn violations(&mut self, i: usize, lanes: u32) {
+        self.stats.violations[i % MAX_CONSTRAINTS] += u64::from(lanes.count_ones());
     }
 
     /// Adds what the environments of some lanes (bit by bit) counted.

@@ -122,8 +122,9 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.env.observe(&self.params, &self.state)
     }
 
+    /// One step; `count` hears where each constraint is violated.
     #[inline(always)]
-    fn step(&mut self, action: E::Action<R>) -> Transition<E, R> {
+    fn step(&mut self, action: E::Action<R>, count: impl FnMut(usize, R::Mask)) -> Transition<E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let step = self.env.step(&self.params, &self.state, action, &mut draws);
         self.state = step.state;
@@ -132,11 +133,12 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         let (mut reward, mut terminated, mut violated) = (step.reward, step.terminated, R::Uint::splat(0));
         if SAFE {
             let state = self.state;
-            let verdict = self.guard.judge(reward, Rule::lanes, |signal| match signal {
+            let signal = |signal| match signal {
                 Signal::Observation(at) => obs.as_ref()[at],
                 Signal::State(at) => field_of(state, at),
                 Signal::Action(at) => action.component(at),
-            });
+            };
+            let verdict = self.guard.judge(reward, Rule::lanes, signal, count);
             (reward, violated) = (verdict.reward, verdict.violated);
             terminated = terminated | verdict.terminates;
             self.episode_cost = self.episode_cost.wrapping_add(verdict.cost);
@@ -174,9 +176,8 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         tally: &mut Tally,
     ) -> (E::Obs<R>, R::Uint) {
         let done = transition.done();
-        let Transition { obs, reward, terminated, truncated, violated } = transition;
+        let Transition { obs, reward, terminated, truncated, .. } = transition;
         if SAFE {
-            tally.violations::<R>(exist, violated);
             tally.cost::<R>(self.episode_cost);
         }
         tally.note(done.bits() & exist, self.episode_return, self.steps);
@@ -270,7 +271,7 @@ impl<E: LaneEnv> Plant<E> {
         let at = At { block: work.at.block + block, ..work.at };
         let mut group: Group<'_, E, R, SAFE> = self.load(at, &rows[..work.width], &book[..BOOK_LINES], lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
-        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs));
+        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), |_, _| {});
         (group, transition, ended)
     }
 
@@ -454,7 +455,7 @@ impl<E: LaneEnv> Plant<E> {
                         decision = decision.among(group.env.legal(&group.params, &group.state));
                     }
                     let action = LaneAction::from_decision(&mut decision);
-                    let transition = group.step(action);
+                    let transition = group.step(action, |i, broken| tally.violations(i, broken.bits() & exist));
                     tick += 1;
                     if E::COUNTS {
                         let new = group.env.counts(&group.state);

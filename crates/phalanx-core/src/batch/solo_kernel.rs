@@ -79,11 +79,12 @@ impl<E: SoloEnv> SoloKernel<E> {
             self.env.observe(state, &mut out.obs[obs.clone()]);
             let (mut reward, mut terminated) = (outcome.reward, outcome.terminated);
             if self.guard.is_active() {
-                let verdict = self.guard.judge(reward, Rule::lanes, |signal| match signal {
+                let signal = |signal| match signal {
                     Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
                     Signal::State(at) => self.env.state_values(state)[at] as f32,
                     Signal::Action(at) => action.component(at),
-                });
+                };
+                let verdict = self.guard.judge(reward, Rule::lanes, signal, |_, _| {});
                 (reward, terminated) = (verdict.reward, terminated | verdict.terminates);
                 out.violations[lane] = verdict.violated;
                 book[COST].0[lane] += verdict.cost;
