@@ -12,6 +12,12 @@ use crate::lanes::{Lanes, Uint};
 const FACTORS: [u32; 8] =
     [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1, 0xd3a2_646d, 0xfd70_46c5, 0xb55a_4f09];
 
+/// From the factor of one group of bytes to that of the next.
+const GROUP_STEP: u32 = 0x85eb_ca76;
+
+/// The factor of eight bytes at once.
+const WORD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What the flags add.
 const TERMINATED: u32 = 0x7feb_352d;
 const TRUNCATED: u32 = 0x846c_a68b;
@@ -37,26 +43,35 @@ pub(crate) fn weigh<R: Lanes>(obs: &[R]) -> R::Uint {
     })
 }
 
-/// The same for bytes: 32 at a time, each group mixed with what came before, so that every byte counts by
-/// its place.
+/// The same for bytes: groups of 32 in lanes, then the lanes and the rest eight bytes at a time. Each group has
+/// a factor of its own and each word is mixed with those before, so that every byte counts by its place.
 #[inline(always)]
 pub(crate) fn weigh_bytes(row: &[i8]) -> u32 {
     let bytes: &[u8] = bytemuck::cast_slice(row);
     let (groups, tail) = bytes.as_chunks::<32>();
-    let fold = |sum: u32x8, group: &[u8; 32]| {
-        let words: [u32; 8] = bytemuck::cast(*group);
-        (sum.rotate_left(13) ^ u32x8::new(words)).mul_low(u32x8::splat(factor(1)))
-    };
-    let mut sum = groups.iter().fold(u32x8::splat(0), fold);
-    if !tail.is_empty() {
-        let mut last = [0; 32];
-        last[..tail.len()].copy_from_slice(tail);
-        sum = fold(sum, &last);
+    let (words, rest) = tail.as_chunks::<8>();
+    let mix = |sum: u64, word: u64| (sum.rotate_left(29) ^ word).wrapping_mul(WORD_FACTOR);
+    let mut sum = 0;
+    if !groups.is_empty() {
+        let mut lanes = u32x8::splat(0);
+        for (place, group) in groups.iter().enumerate() {
+            let group = u32x8::new(bytemuck::cast(*group));
+            // Folded first, or the highest byte would meet only the lowest byte of the factor.
+            let folded = group ^ (group >> 15_u32);
+            lanes += folded.mul_low(u32x8::splat(FACTORS[0].wrapping_add(GROUP_STEP.wrapping_mul(place as u32))));
+        }
+        sum = bytemuck::cast::<_, [u64; 4]>(lanes.to_array()).into_iter().fold(sum, mix);
     }
-    sum.to_array().iter().enumerate().fold(0, |all: u32, (place, word)| {
-        let mixed = word ^ word >> (1 + 3 * place);
-        all.wrapping_add(mixed.wrapping_mul(factor(place + 1)))
-    })
+    sum = words.iter().fold(sum, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    if !rest.is_empty() {
+        let last = match bytes.last_chunk() {
+            // One load, without what is counted already, instead of a copy byte by byte.
+            Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+            None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        sum = mix(sum, last);
+    }
+    (sum ^ sum >> 32) as u32
 }
 
 /// What the first observation of an episode adds to each lane's word. It is added to the step that ended

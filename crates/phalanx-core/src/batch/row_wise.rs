@@ -84,16 +84,18 @@ impl TileActions {
                     let one_choice = matches!(space, ActionSpace::Discrete { .. });
                     let index = if one_choice { decision.index() } else { decision.choice(k) };
                     index.store(&mut line, 0);
-                    for (lane, index) in line.0[..envs].iter().enumerate() {
-                        indices[(first + lane) * *components + k] = *index as i32;
+                    let rows = indices[first * *components..].chunks_exact_mut(*components);
+                    for (row, index) in rows.zip(&line.0[..envs]) {
+                        row[k] = *index as i32;
                     }
                 }
             }
             Self::Continuous { values, components } => {
                 for k in 0..*components {
                     decision.component(k).store(&mut line, 0);
-                    for (lane, bits) in line.0[..envs].iter().enumerate() {
-                        values[(first + lane) * *components + k] = f32::from_bits(*bits);
+                    let rows = values[first * *components..].chunks_exact_mut(*components);
+                    for (row, bits) in rows.zip(&line.0[..envs]) {
+                        row[k] = f32::from_bits(*bits);
                     }
                 }
             }
@@ -154,12 +156,12 @@ impl<K: Kernel> RowWise<'_, K> {
                     policy.act(shape, obs, actions.all(envs));
                 }
                 // Blind to observations, so a whole block at once.
-                policy @ Policy::Random(_) => self.act::<f32x16>(policy, shape, &mut tile, |_| &[], actions),
-                policy @ Policy::Controller(_) => {
+                Policy::Random(policy) => self.act::<_, f32x16>(policy, shape, &mut tile, |_| &[], actions),
+                Policy::Controller(policy) => {
                     // Bytes are nothing that a controller could look at; it was not parsed with a field.
                     let obs = K::Elem::as_reals(&step.obs);
                     let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
-                    self.act::<f32>(policy, shape, &mut tile, see, actions);
+                    self.act::<_, f32>(policy, shape, &mut tile, see, actions);
                 }
             }
             let at = self.at(&tile, 0);
@@ -194,9 +196,9 @@ impl<K: Kernel> RowWise<'_, K> {
     }
 
     /// Lets a policy over lanes decide for one group of environments after the other.
-    fn act<'o, R: Lanes>(
+    fn act<'o, P: LanePolicy, R: Lanes>(
         &self,
-        policy: &Policy,
+        policy: &P,
         shape: Tile,
         tile: &mut TileCells<'_, K::Row>,
         see: impl Fn(usize) -> &'o [R],
@@ -208,7 +210,7 @@ impl<K: Kernel> RowWise<'_, K> {
             let (block, lane) = (first / BLOCK, first % BLOCK);
             let envs = (shape.envs - first).min(R::LANES);
             let stream = self.streams.load::<R>(tile.first_block + block, lane);
-            let mut working_space = policy.scratch();
+            let mut working_space = policy.scratch::<R>();
             policy.replenish(&stream, shape.tick, 1, &mut working_space);
             let step = Stored::load(&tile.book[block * BOOK_LINES + STEPS], lane);
             let moment = Moment { stream: &stream, tick: shape.tick, step };
@@ -228,15 +230,14 @@ impl<K: Kernel> RowWise<'_, K> {
 
 /// Folds what a step gave environment `i` into its checksum: the step's own observation, then, if the
 /// episode ended, the first of the next.
+#[inline(always)]
 fn fold_row<T: ObsElement>(word: &mut u32, step: &StepBuffers<T>, i: usize, dim: usize) {
     let row = i * dim..(i + 1) * dim;
     let (terminated, truncated) = (step.terminated[i], step.truncated[i]);
-    let done = terminated || truncated;
-    let own = if done { &step.final_obs } else { &step.obs };
-    *word = fold_weight::<f32>(*word, T::weigh(&own[row.clone()]), step.rewards[i], terminated, truncated);
-    if done {
-        *word = word.wrapping_add(start_weight(T::weigh(&step.obs[row])));
-    }
+    let seen = T::weigh(&step.obs[row.clone()]);
+    let (own, next) =
+        if terminated | truncated { (T::weigh(&step.final_obs[row]), start_weight(seen)) } else { (seen, 0) };
+    *word = fold_weight::<f32>(*word, own, step.rewards[i], terminated, truncated).wrapping_add(next);
 }
 
 impl<T> Out<'_, T> {

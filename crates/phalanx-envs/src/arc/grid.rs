@@ -265,6 +265,12 @@ impl Bounds {
         columns(self.left, self.right)
     }
 
+    /// Its cells.
+    #[inline(always)]
+    pub fn selection<const N: usize>(&self) -> Selection<N> {
+        Selection::rectangle((self.top, self.left), (self.bottom, self.right))
+    }
+
     /// Its number of rows and of columns.
     pub fn extent(&self) -> (usize, usize) {
         (self.bottom - self.top + 1, self.right - self.left + 1)

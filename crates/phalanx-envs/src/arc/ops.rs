@@ -122,24 +122,42 @@ impl<const N: usize, const W: usize> Desk<'_, N, W> {
         }
         let selected = raw.within(*self.size);
         let bounds = selected.bounds();
-        match op {
-            0..=9 => fill(self.grid, &selected, bounds, op as i8),
-            10..=19 => flood_fill(self.grid, &selected, bounds, op as i8 - 10),
-            20..=27 => {
-                if let Some(bounds) = bounds.or(self.size.bounds()) {
-                    transform(self.grid, op, bounds);
-                }
+        let area = bounds.or(self.size.bounds());
+        match (op, area) {
+            // One arm for both kinds of fill: which of them comes next cannot be predicted.
+            (0..=19, _) => paint(self.grid, op, &selected, bounds),
+            (20..=27, None) => {}
+            (20, Some(area)) => move_rows(self.grid, area, |r| if r == area.bottom { area.top } else { r + 1 }),
+            (21, Some(area)) => {
+                move_rows(self.grid, area, |r| if r == area.top { area.bottom } else { r.wrapping_sub(1) });
             }
-            28 => self.copy(&selected, bounds),
-            29 => paste(self.grid, self.clipboard, *self.corner, &selected, bounds),
-            30 => {
+            (22, Some(area)) => {
+                let edge = lanes(1 << area.right);
+                change(self.grid, &area.selection(), area, |_, row| {
+                    blend(&edge, &[byte(row, area.left) * ONES; W], &towards_left(row))
+                });
+            }
+            (23, Some(area)) => {
+                let edge = lanes(1 << area.left);
+                change(self.grid, &area.selection(), area, |_, row| {
+                    blend(&edge, &[byte(row, area.right) * ONES; W], &towards_right(row))
+                });
+            }
+            (24 | 25, Some(area)) => rotate(self.grid, op == 24, area),
+            (26, Some(area)) => {
+                change(self.grid, &area.selection(), area, |_, row| mirrored(row, area.left + area.right));
+            }
+            (27, Some(area)) => move_rows(self.grid, area, |r| (area.top + area.bottom).wrapping_sub(r)),
+            (28, _) => self.copy(&selected, bounds),
+            (29, _) => paste(self.grid, self.clipboard, *self.corner, &selected, bounds),
+            (30, _) => {
                 self.copy(&selected, bounds);
                 fill(self.grid, &selected, bounds, 0);
             }
-            31 if bounds.is_none() => fill(self.grid, &self.size.selection(), self.size.bounds(), 0),
-            31 => fill(self.grid, &selected, bounds, 0),
-            32 => (*self.grid, *self.size) = (self.input.cells, self.input.size),
-            SUBMIT => {}
+            (31, _) if bounds.is_none() => fill(self.grid, &self.size.selection(), area, 0),
+            (31, _) => fill(self.grid, &selected, bounds, 0),
+            (32, _) => (*self.grid, *self.size) = (self.input.cells, self.input.size),
+            (SUBMIT, _) => {}
             _ => unreachable!("operation {op} of {OPERATIONS}"),
         }
         selected
@@ -158,88 +176,65 @@ impl<const N: usize, const W: usize> Desk<'_, N, W> {
     }
 }
 
+/// Replaces the selected cells, which lie within `bounds`, by those of a new row for each row.
+///
+/// A small canvas goes through all of its rows: a few more of them cost less than one wrong guess of where
+/// they end.
+#[inline(always)]
+fn change<const N: usize, const W: usize>(
+    cells: &mut Cells<N, W>,
+    selected: &Selection<N>,
+    bounds: Bounds,
+    new: impl Fn(usize, &Row<W>) -> Row<W>,
+) {
+    let rows = if W == 1 { 0..N } else { bounds.top..bounds.bottom + 1 };
+    for r in rows {
+        cells[r] = blend(&lanes(selected.0[r]), &new(r, &cells[r]), &cells[r]);
+    }
+}
+
+/// Replaces the content of each row of a rectangle by that of another.
+#[inline(always)]
+fn move_rows<const N: usize, const W: usize>(cells: &mut Cells<N, W>, area: Bounds, source: impl Fn(usize) -> usize) {
+    let old = *cells;
+    // The limit is for rows outside of the rectangle, whose sources are of no meaning.
+    change(cells, &area.selection(), area, |r, _| old[source(r).min(N - 1)]);
+}
+
 /// Colours the selection.
 #[inline(always)]
 fn fill<const N: usize, const W: usize>(
     grid: &mut Cells<N, W>,
     selected: &Selection<N>,
     bounds: Option<Bounds>,
-    colour: i8,
+    colour: u8,
 ) {
-    let Some(bounds) = bounds else { return };
-    let rows = grid.iter_mut().zip(&selected.0);
-    for (row, bits) in rows.take(bounds.bottom + 1).skip(bounds.top) {
-        *row = blend(&lanes(*bits), &[ONES * colour as u64; W], row);
+    if let Some(bounds) = bounds {
+        change(grid, selected, bounds, |_, _| [ONES * u64::from(colour); W]);
     }
 }
 
-/// Colours the region around the only selected cell.
-fn flood_fill<const N: usize, const W: usize>(
+/// Colours the selection, or from operation 10 on the region around the only selected cell.
+#[inline(always)]
+fn paint<const N: usize, const W: usize>(
     grid: &mut Cells<N, W>,
+    op: u8,
     selected: &Selection<N>,
     bounds: Option<Bounds>,
-    colour: i8,
 ) {
-    match bounds {
-        Some(only) if (only.top, only.left) == (only.bottom, only.right) => {
-            let region = flood::region(grid, only.top, only.left);
-            fill(grid, &region, region.bounds(), colour);
-        }
-        _ => debug_assert_ne!(selected.count(), 1),
+    let flood = op >= 10;
+    if let Some(cell) = bounds.filter(|b| flood & (b.top == b.bottom) & (b.left == b.right)) {
+        return flood_fill(grid, cell, op - 10);
     }
+    // A region of several cells is none; it is filled all the same, without its cells.
+    let wanted = if flood { 0 } else { u32::MAX };
+    fill(grid, &Selection(selected.0.map(|row| row & wanted)), bounds, op);
 }
 
-/// Moves, rotations and flips of the content of a rectangle.
-#[inline(always)]
-fn transform<const N: usize, const W: usize>(cells: &mut Cells<N, W>, op: u8, bounds: Bounds) {
-    let Bounds { top, left, bottom, right } = bounds;
-    match op {
-        20 => {
-            let (mask, first) = (lanes(bounds.columns()), cells[top]);
-            for r in top..bottom {
-                cells[r] = blend(&mask, &cells[r + 1], &cells[r]);
-            }
-            cells[bottom] = blend(&mask, &first, &cells[bottom]);
-        }
-        21 => {
-            let (mask, last) = (lanes(bounds.columns()), cells[bottom]);
-            for r in (top..bottom).rev() {
-                cells[r + 1] = blend(&mask, &cells[r], &cells[r + 1]);
-            }
-            cells[top] = blend(&mask, &last, &cells[top]);
-        }
-        22 => {
-            let (inner, edge) = (lanes(bounds.columns() & !(1 << right)), lanes(1 << right));
-            for row in &mut cells[top..=bottom] {
-                let first = [byte(row, left) * ONES; W];
-                *row = blend(&edge, &first, &blend(&inner, &towards_left(row), row));
-            }
-        }
-        23 => {
-            let (inner, edge) = (lanes(bounds.columns() & !(1 << left)), lanes(1 << left));
-            for row in &mut cells[top..=bottom] {
-                let last = [byte(row, right) * ONES; W];
-                *row = blend(&edge, &last, &blend(&inner, &towards_right(row), row));
-            }
-        }
-        24 | 25 => rotate(cells, op == 24, bounds),
-        26 => {
-            let mask = lanes(bounds.columns());
-            for row in &mut cells[top..=bottom] {
-                *row = blend(&mask, &mirrored(row, left + right), row);
-            }
-        }
-        _ => {
-            let mask = lanes(bounds.columns());
-            let (mut r, mut opposite) = (top, bottom);
-            while r < opposite {
-                let (upper, lower) = (cells[r], cells[opposite]);
-                cells[r] = blend(&mask, &lower, &upper);
-                cells[opposite] = blend(&mask, &upper, &lower);
-                (r, opposite) = (r + 1, opposite - 1);
-            }
-        }
-    }
+/// Colours the region around a cell.
+fn flood_fill<const N: usize, const W: usize>(grid: &mut Cells<N, W>, cell: Bounds, colour: u8) {
+    let region = flood::region(grid, cell.top, cell.left);
+    fill(grid, &region, region.bounds(), colour);
 }
 
 /// A quarter turn of a square; other rectangles stay as they are.

@@ -20,15 +20,20 @@ impl Similarity {
     /// a register, and there is no count that could go wrong.
     #[inline(always)]
     pub fn of<const N: usize, const W: usize>(cells: &Cells<N, W>, size: Size, target: &Canvas<N, W>) -> Self {
-        // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
-        let (ours, theirs) = (cells.as_flattened(), target.cells.as_flattened());
-        let found = ours.iter().zip(theirs).fold(0_u64, |sum, (ours, theirs)| sum + matching(*ours, *theirs));
-        let pairs = (found & EVEN_BYTES) + (found >> 8 & EVEN_BYTES);
+        let words = cells.as_flattened().iter().zip(target.cells.as_flattened());
+        let found = words.map(|(ours, theirs)| matching(*ours, *theirs));
+        let matches = if W == 1 {
+            // At most eight words: a bit for each in every byte. This keeps the compiler from loading several
+            // at once, which would have to wait for the cache after rows were written one by one.
+            found.fold(0, |all, found| all >> 1 | found).count_ones()
+        } else {
+            // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
+            let counts = found.fold(0, |sum, found| sum + (found >> 7));
+            let pairs = (counts & EVEN_BYTES) + (counts >> 8 & EVEN_BYTES);
+            (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32
+        };
         let common = u32::from(size.height.min(target.size.height)) * u32::from(size.width.min(target.size.width));
-        Self {
-            matches: (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32,
-            union: size.area() + target.size.area() - common,
-        }
+        Self { matches, union: size.area() + target.size.area() - common }
     }
 
     /// From 0 to 1; 1 if there are no cells at all.
@@ -45,10 +50,10 @@ impl Similarity {
     }
 }
 
-/// 1 in each byte in which both have the same colour; padding agrees with padding but counts for nothing.
+/// The highest bit of each byte in which both have the same colour; padding agrees with padding but counts for nothing.
 #[inline(always)]
 fn matching(ours: u64, theirs: u64) -> u64 {
-    (equal_bytes(ours, theirs) & !ours) >> 7
+    equal_bytes(ours, theirs) & !ours
 }
 
 #[cfg(test)]
