@@ -2,8 +2,9 @@
 //!
 //! Cells are numbered row by row, 0 to 8; a player's marks are a mask of nine bits. X moves first. A coin
 //! at the start of an episode decides whether the agent is X or O; if it is O, the opponent has already made
-//! a random move. A step is the agent's move, then, if that did not end the game, the opponent's. The reward
-//! is 1 for a win of the agent, −1 for one of the opponent, else 0.
+//! a random move. A number drawn then, the state's `luck`, decides all further moves of a random opponent. A
+//! step is the agent's move, then, if that did not end the game, the opponent's. The reward is 1 for a win of
+//! the agent, −1 for one of the opponent, else 0.
 //!
 //! With `opponent=self_play` the agent moves for both sides in turn, X first, and the reward is that of the
 //! side that has just moved.
@@ -51,29 +52,30 @@ lane_struct! {
         o: R::Uint,
         /// 0 if the agent's next mark is an X, 1 if it is an O.
         side: R::Uint,
+        /// Decides all moves of the random opponent: below [`LUCK`], uniform at the start of a game.
+        luck: R::Uint,
     }
 }
 
 const FULL: u32 = 0o777;
 const CELLS: u32 = 9;
 
+/// Two players' marks in one word.
+const OTHER: u32 = 16;
+
+/// A bit for each line of a player, and above bit [`OTHER`] for each of the other, if there is one.
+#[inline(always)]
+fn lines<U: Uint>(marks: U) -> U {
+    // A bit survives where a line starts: three in a row (cells 0, 3, 6), in a column (0, 1, 2), and the
+    // two diagonals.
+    let along = |by: u32, starts: u32| marks.shr(by) & marks.shr(2 * by) & U::splat(starts | starts << OTHER);
+    marks & (along(1, 0o111) | along(3, 0o007) | along(4, 0o001) | along(2, 0o004))
+}
+
 /// Where a player has a line.
 #[inline(always)]
 fn has_line<U: Uint>(marks: U) -> U::Mask {
-    let (one, two) = (|by| marks & marks.shr(by), |marks: U, by| marks.shr(by));
-    // A bit survives where a line starts: three in a row (cells 0, 3, 6), in a column (0, 1, 2), and the
-    // two diagonals.
-    let rows = one(1) & two(marks, 2) & U::splat(0o111);
-    let columns = one(3) & two(marks, 6) & U::splat(0o007);
-    let falling = one(4) & two(marks, 8) & U::splat(0o001);
-    let rising = one(2) & two(marks, 4) & U::splat(0o004);
-    !(rows | columns | falling | rising).eq(U::splat(0))
-}
-
-/// The bit of cell `index`.
-#[inline(always)]
-fn bit_of<U: Uint>(index: U) -> U {
-    (0..CELLS).fold(U::splat(0), |bit, cell| bit | U::masked(index.eq(U::splat(cell)), 1 << cell))
+    !lines(marks).eq(U::splat(0))
 }
 
 /// Σ 3^(8−i) over the set bits.
@@ -84,11 +86,27 @@ fn ternary<U: Uint>(cells: U) -> U {
     })
 }
 
-/// A random cell of those that are empty, as a bit; none if none is.
+/// The least common multiple of 8·6·4·2 and 9·7·5·3: the ways in which an opponent who moves second, or
+/// first, can choose among the empty cells all through a game.
+const LUCK: u32 = 120_960;
+
+/// Shares `luck` out among `count` choices: which of them it is, and the luck that remains.
+///
+/// Luck that is uniform over the multiples of m below [`LUCK`] makes the choice uniform and leaves, whatever
+/// the choice, luck that is uniform over the multiples of m·`count`, if that divides [`LUCK`].
 #[inline(always)]
-fn random_move<R: Real>(empty: R::Uint, draws: &mut Draws<R>) -> R::Uint {
-    let rank = rng::rank_of(draws.below(rng::FAIR), rng::count_bits(empty, CELLS));
-    bit_of(rng::nth_bit(empty, rank, CELLS))
+fn share<U: Uint>(luck: U, count: U) -> (U, U) {
+    let product = luck.mul_low(count);
+    // `product / LUCK` for up to nine choices; LUCK is 128 · 945.
+    let choice = product.shr(7).mul_low(U::splat(17_754)).shr(24);
+    (choice, product.wrapping_sub(choice.mul_low(U::splat(LUCK))))
+}
+
+/// A random cell of those that are empty, as a bit, and the luck that remains; no meaning if none is.
+#[inline(always)]
+fn random_move<U: Uint>(empty: U, luck: U) -> (U, U) {
+    let (rank, luck) = share(luck, rng::count_bits(empty, CELLS));
+    (rng::ranked_bit(empty, rank, CELLS).bit(), luck)
 }
 
 /// The best answer on every board, as a bit, by the board's index; 0 where the game is over.
@@ -126,17 +144,17 @@ fn solve(own: u32, other: u32, moves: &mut [u16], known: &mut [Option<i8>]) -> i
 }
 
 impl TicTacToe {
-    /// The opponent's move, as a bit.
+    /// The opponent's move, as a bit, and the luck that remains; `board` tells the marks of X and O.
     #[inline(always)]
-    fn answer<R: Real>(&self, x: R::Uint, o: R::Uint, draws: &mut Draws<R>) -> R::Uint {
-        let empty = (x | o) ^ R::Uint::splat(FULL);
+    fn answer<U: Uint>(&self, empty: U, luck: U, board: impl Fn() -> (U, U)) -> (U, U) {
         match self.opponent {
-            Opponent::Random => random_move(empty, draws),
+            Opponent::Random => random_move(empty, luck),
             Opponent::Minimax => {
+                let (x, o) = board();
                 let index = ternary(x).wrapping_add(ternary(o).shl(1));
-                R::Uint::from_lanes(|lane| f64::from(PERFECT[index.lane(lane) as usize]))
+                (U::from_lanes(|lane| f64::from(PERFECT[index.lane(lane) as usize])), luck)
             }
-            Opponent::SelfPlay => R::Uint::splat(0),
+            Opponent::SelfPlay => (U::splat(0), luck),
         }
     }
 }
@@ -195,46 +213,61 @@ impl LaneEnv for TicTacToe {
     fn reset<R: Real>(&self, (): &(), draws: &mut Draws<R>) -> State<R> {
         let zero = R::Uint::splat(0);
         if self.opponent == Opponent::SelfPlay {
-            return State { x: zero, o: zero, side: zero };
+            return State { x: zero, o: zero, side: zero, luck: zero };
         }
         let second = draws.bernoulli(R::splat(0.5));
-        let opening = random_move(R::Uint::splat(FULL), draws);
-        State { x: opening.keep(second), o: zero, side: R::Uint::masked(second, 1) }
+        let luck = draws.below(LUCK);
+        let (opening, remaining) = share(luck, R::Uint::splat(CELLS));
+        State {
+            x: opening.bit().keep(second),
+            o: zero,
+            side: R::Uint::masked(second, 1),
+            luck: LaneValue::select(second, remaining, luck),
+        }
     }
 
     #[inline(always)]
-    fn step<R: Real>(&self, (): &(), state: &State<R>, cell: Discrete<R>, draws: &mut Draws<R>) -> Step<State<R>, R> {
-        let as_x = state.side.eq(R::Uint::splat(0));
+    fn step<R: Real>(&self, (): &(), state: &State<R>, cell: Discrete<R>, _: &mut Draws<R>) -> Step<State<R>, R> {
+        // Bits rather than masks wherever possible: masks that meet other masks are expensive.
+        let is_none = |bits: R::Uint| bits.eq(R::Uint::splat(0));
+        let as_x = is_none(state.side);
         let select = <R::Uint as LaneValue>::select;
         let (own, other) = (select(as_x, state.x, state.o), select(as_x, state.o, state.x));
-        let mark = bit_of(cell.0);
-        let illegal = !((own | other) & mark).eq(R::Uint::splat(0));
-        let own = own | mark.keep(!illegal);
-        let won = has_line(own) & !illegal;
-        let over = won | illegal | (own | other).eq(R::Uint::splat(FULL));
+        let empty = (own | other) ^ R::Uint::splat(FULL);
+        let mark = cell.0.bit();
+        let illegal = mark & (own | other);
+        let own = own | (mark & empty);
+        let empty = empty ^ (mark & empty);
 
-        let reply = self.answer::<R>(select(as_x, own, other), select(as_x, other, own), draws);
-        let other = other | reply.keep(!over);
-        let lost = illegal | (!over & has_line(other));
-        let terminated = over | lost | (own | other).eq(R::Uint::splat(FULL));
-        let (one, zero) = (R::splat(1.0), R::splat(0.0));
-        let reward = R::select(won, one, R::select(lost, -one, zero));
+        // The answer to a move that has ended the game is made, and then not counted.
+        let sides = |other| (select(as_x, own, other), select(as_x, other, own));
+        let (reply, luck) = self.answer(empty, state.luck, || sides(other));
+        let reply = reply & empty;
+        let lines = lines(own | (other | reply).shl(OTHER));
+        let over = illegal | (lines & R::Uint::splat(FULL));
+        let goes_on = is_none(over);
+        let other = other | reply.keep(goes_on);
+        let loses = select(goes_on, lines.shr(OTHER), illegal);
+        let reward = R::select(is_none(loses), R::splat(1.0).keep(!goes_on), R::splat(-1.0));
+        let left = (empty ^ reply).keep(is_none(over | loses));
+        let terminated = is_none(left);
         let side = if self.opponent == Opponent::SelfPlay { state.side ^ R::Uint::splat(1) } else { state.side };
-        let state = State { x: select(as_x, own, other), o: select(as_x, other, own), side };
+        let (x, o) = sides(other);
+        let state = State { x, o, side, luck };
         Step { state, reward, terminated }
     }
 
     #[inline(always)]
     fn observe<R: Real>(&self, (): &(), state: &State<R>) -> [R; 10] {
-        let one = R::Uint::splat(1);
         let mut seen = [R::splat(0.0); 10];
-        let mut index = R::Uint::splat(0);
-        for (cell, value) in (0..CELLS).zip(&mut seen) {
-            let mark = (state.x.shr(cell) & one).wrapping_add((state.o.shr(cell) & one).shl(1));
-            index = index.mul_low(R::Uint::splat(3)).wrapping_add(mark);
-            *value = R::from_uint(mark);
+        // Four bits for each cell but one, in an order of their own.
+        let cells = rng::fan_out(state.x) | rng::fan_out(state.o).shl(1);
+        for i in 0..8 {
+            seen[4 * i % 9] = R::from_uint(cells.shr(4 * i as u32) & R::Uint::splat(3));
         }
-        seen[9] = R::from_uint(index);
+        let one = R::Uint::splat(1);
+        seen[5] = R::from_uint((state.x.shr(5) & one) | (state.o.shr(4) & one.shl(1)));
+        seen[9] = seen[..9].iter().fold(R::splat(0.0), |index, cell| index.mul_add(R::splat(3.0), *cell));
         seen
     }
 
@@ -293,6 +326,39 @@ mod tests {
         }
     }
 
+    /// Over all luck, every series of choices that a game can ask for comes equally often.
+    #[test]
+    fn luck_decides_a_whole_game_without_bias() {
+        for counts in [[8, 6, 4, 2], [9, 7, 5, 3]] {
+            let mut series = HashMap::new();
+            for start in 0..LUCK {
+                let mut luck = start;
+                let choices = counts.map(|count| {
+                    let (choice, left) = share(luck, count);
+                    assert_eq!((choice, left), (luck * count / LUCK, luck * count % LUCK));
+                    luck = left;
+                    choice
+                });
+                *series.entry(choices).or_insert(0) += 1;
+            }
+            let all: u32 = counts.iter().product();
+            assert_eq!(series.len(), all as usize);
+            assert!(series.values().all(|often| *often == LUCK / all));
+        }
+    }
+
+    #[test]
+    fn every_empty_cell_is_as_likely() {
+        for empty in 1..=FULL {
+            let mut often = HashMap::new();
+            // A multiple of every number of cells.
+            (0..LUCK).step_by(48).for_each(|luck| *often.entry(random_move(empty, luck).0).or_insert(0) += 1);
+            assert_eq!(often.keys().fold(0, |cells, cell| cells | cell), empty);
+            assert_eq!(often.len() as u32, empty.count_ones());
+            assert!(often.values().all(|n| *n == 2_520 / empty.count_ones()), "{empty:o}");
+        }
+    }
+
     /// Masks, observations, rewards and ends on every reachable position and every cell, through the probe.
     #[test]
     fn self_play_follows_the_rules_everywhere() {
@@ -305,7 +371,7 @@ mod tests {
                 continue;
             }
             let side = u32::from(x.count_ones() > o.count_ones());
-            let state = [x, o, side].map(f64::from);
+            let state = [x, o, side, 0].map(f64::from);
             probe.set_state(&state).unwrap();
             let empty: Vec<bool> = (0..CELLS).map(|cell| (x | o) >> cell & 1 == 0).collect();
             assert_eq!(probe.action_mask(), empty);
@@ -328,7 +394,7 @@ mod tests {
                 let won = LINES.iter().any(|line| x & line == *line || o & line == *line);
                 assert_eq!(step.reward, f64::from(u8::from(won)));
                 assert_eq!(step.terminated, won || x | o == FULL);
-                assert_eq!(probe.state(), [x, o, 1 - side].map(f64::from));
+                assert_eq!(probe.state(), [x, o, 1 - side, 0].map(f64::from));
             }
         }
     }

@@ -114,6 +114,11 @@ impl<E: LaneEnv, R: Lanes> Transition<E, R> {
     fn done(&self) -> R::Mask {
         self.terminated | self.truncated
     }
+
+    #[inline(always)]
+    fn fold_into(&self, checksum: R::Uint) -> R::Uint {
+        fold_transition(checksum, self.obs.as_ref(), self.reward, self.terminated, self.truncated)
+    }
 }
 
 impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
@@ -165,26 +170,23 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
     }
 
     /// Does what follows a step in a roll-out: notes and restarts what has ended. Answers the
-    /// observations for the next decision and the checksum.
+    /// observations for the next decision and what new episodes add to the checksum.
     #[inline(always)]
     fn finish(
         &mut self,
         transition: Transition<E, R>,
         spare: &mut Spare<E, R>,
-        checksum: R::Uint,
         exist: u32,
         tally: &mut Tally,
     ) -> (E::Obs<R>, R::Uint) {
         let done = transition.done();
-        let Transition { obs, reward, terminated, truncated, .. } = transition;
         if SAFE {
             tally.cost::<R>(self.episode_cost);
         }
         tally.note(done.bits() & exist, self.episode_return, self.steps);
         self.restart(done, spare.state);
         spare.stale = spare.stale | done;
-        let checksum = fold_transition(checksum, obs.as_ref(), reward, terminated, truncated);
-        (LaneArray::select(done, spare.obs, obs), checksum.wrapping_add(spare.checksum.keep(done)))
+        (LaneArray::select(done, spare.obs, transition.obs), spare.checksum.keep(done))
     }
 
     #[inline(always)]
@@ -456,6 +458,9 @@ impl<E: LaneEnv> Plant<E> {
                     }
                     let action = LaneAction::from_decision(&mut decision);
                     let transition = group.step(action, |i, broken| tally.violations(i, broken.bits() & exist));
+                    // Before the loop can be left: a policy that does not look at observations then has no
+                    // use for them any more, and they need not wait in memory.
+                    checksum = transition.fold_into(checksum);
                     tick += 1;
                     if E::COUNTS {
                         let new = group.env.counts(&group.state);
@@ -465,11 +470,13 @@ impl<E: LaneEnv> Plant<E> {
                         unfinished = Some(transition);
                         break;
                     }
-                    (obs, checksum) = group.finish(transition, &mut spare, checksum, exist, tally);
+                    let (next, start) = group.finish(transition, &mut spare, exist, tally);
+                    (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
                 if let Some(transition) = unfinished.take() {
                     spare = draw_spare(group.env, group.params, group.stream, group.episode);
-                    (obs, checksum) = group.finish(transition, &mut spare, checksum, exist, tally);
+                    let (next, start) = group.finish(transition, &mut spare, exist, tally);
+                    (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
             }
             if E::COUNTS {

@@ -69,6 +69,8 @@ fn words<R: Lanes>(a: R, b: R, c: R) -> Vec<(&'static str, R::Uint)> {
         ("shr 0", u.shr(0)),
         ("shr 7", u.shr(7)),
         ("shr 31", u.shr(31)),
+        ("bit", u.bit()),
+        ("bit of a place", (u & R::Uint::splat(63)).bit()),
         ("rotate_left 1", u.rotate_left(1)),
         ("rotate_left 13", u.rotate_left(13)),
         ("rotate_left 31", u.rotate_left(31)),

@@ -89,6 +89,8 @@ pub trait Uint: LaneValue + BitAnd<Output = Self> + BitOr<Output = Self> + BitXo
     fn shl(self, by: u32) -> Self;
     /// Shift right by less than 32.
     fn shr(self, by: u32) -> Self;
+    /// The word in which only this bit is set; 0 from 32 on.
+    fn bit(self) -> Self;
     /// Equal.
     fn eq(self, rhs: Self) -> Self::Mask;
     /// Less, unsigned.

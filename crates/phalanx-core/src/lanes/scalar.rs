@@ -93,6 +93,10 @@ impl Uint for u32 {
         self >> by
     }
     #[inline(always)]
+    fn bit(self) -> Self {
+        1_u32.unbounded_shl(self)
+    }
+    #[inline(always)]
     fn eq(self, rhs: Self) -> bool {
         self == rhs
     }

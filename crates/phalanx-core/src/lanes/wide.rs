@@ -154,6 +154,10 @@ macro_rules! wide_lanes {
                 self >> by
             }
             #[inline(always)]
+            fn bit(self) -> Self {
+                $uint::splat(1).unbounded_shl(self)
+            }
+            #[inline(always)]
             fn eq(self, rhs: Self) -> $mask {
                 $mask(self.simd_eq(rhs))
             }

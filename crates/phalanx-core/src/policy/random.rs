@@ -150,7 +150,7 @@ impl LanePolicy for Random {
             // Biased by less than one part in 2^27, which no run can show.
             word.mul_wide(count).1
         };
-        rng::nth_bit(legal, rank, width)
+        rng::ranked_bit(legal, rank, width)
     }
 
     #[inline(always)]

@@ -180,14 +180,18 @@ pub fn positive_unit_of_word<R: Real>(word: R::Uint) -> R {
 #[inline(always)]
 pub(crate) fn below<U: Uint>(n: u32, word: U, mut redraw: impl FnMut(u32) -> U) -> U {
     let (low, mut high) = word.mul_wide(U::splat(n));
-    let surplus = U::splat(n.wrapping_neg() % n);
-    let mut rejected = low.lt(surplus);
-    let mut attempt = 0;
-    while rejected.any() && attempt < 255 {
-        attempt += 1;
-        let (low, candidate) = redraw(attempt).mul_wide(U::splat(n));
-        high = <U as LaneValue>::select(rejected, candidate, high);
-        rejected = rejected & low.lt(surplus);
+    let mut rejected = low.lt(U::splat(n));
+    // The surplus is less than `n`, so it hardly ever matters and is not worth a division before that.
+    if rejected.any() {
+        let surplus = U::splat(n.wrapping_neg() % n);
+        rejected = low.lt(surplus);
+        let mut attempt = 0;
+        while rejected.any() && attempt < 255 {
+            attempt += 1;
+            let (low, candidate) = redraw(attempt).mul_wide(U::splat(n));
+            high = <U as LaneValue>::select(rejected, candidate, high);
+            rejected = rejected & low.lt(surplus);
+        }
     }
     high
 }

@@ -19,7 +19,7 @@ mod choice;
 mod draws;
 mod philox;
 
-pub use choice::{FAIR, FAIR_CHOICES, count_bits, nth_bit, rank_of};
+pub use choice::{FAIR, FAIR_CHOICES, count_bits, fan_out, rank_of, ranked_bit};
 pub use draws::{Draws, Stream, positive_unit_of_word};
 pub(crate) use draws::{below, unit_of_word};
 pub use philox::{ROUNDS, philox4x32};

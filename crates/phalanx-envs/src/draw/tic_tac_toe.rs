@@ -1,6 +1,6 @@
 //! The board of tic-tac-toe, with the last move and a full line marked.
 //!
-//! The state has two fields, `x` and `o`: masks of nine bits, bit i for cell i, row by row from the top left.
+//! Of the state it needs `x` and `o`: masks of nine bits, bit i for cell i, row by row from the top left.
 
 use phalanx_render::{Paint, Point, Scene, Stroke};
 
