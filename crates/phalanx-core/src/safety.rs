@@ -265,7 +265,12 @@ impl Rule {
 
     /// The smallest and the largest safe value for any number type.
     pub(crate) fn range<R: Real>(&self) -> (R, R) {
-        (R::splat(self.range.0), R::splat(self.range.1))
+        if R::PARITY {
+            return (R::splat(self.range.0), R::splat(self.range.1));
+        }
+        // The least strict number beyond a bound is another one in single precision.
+        let single = |line: &Line| R::splat(f64::from(f32::from_bits(line.0[0])));
+        (single(&self.lines.0), single(&self.lines.1))
     }
 
     /// The same for lanes, from memory: a broadcast in every step would cost as much as the comparison.
@@ -302,6 +307,12 @@ impl Guard {
             match spec.constraints.iter_mut().find(|c| c.name == own.name) {
                 Some(constraint) => *constraint = own.clone(),
                 None => spec.constraints.push(own.clone()),
+            }
+        }
+        for constraint in &spec.constraints {
+            if constraint.penalty.is_nan() || constraint.penalty > 0.0 {
+                let what = format!("the penalty of constraint '{}'", constraint.name);
+                return Err(Error::out_of_range(what, constraint.penalty, "a number that is not positive"));
             }
         }
         if spec.constraints.len() > MAX_CONSTRAINTS {
@@ -481,6 +492,22 @@ mod tests {
             guard.judge(-0.0_f64, Rule::range, |_| 5.0, |_, _| {}).reward.is_sign_negative(),
             "a safe step's reward keeps its bits"
         );
+    }
+
+    /// A bound itself is safe or not, in either precision.
+    #[test]
+    fn strict_bounds_exclude_the_bound() {
+        for (text, safe) in [("t<=1", true), ("t<1", false), ("t>=1", true), ("t>1", false)] {
+            let config = SafetyConfig { constraints: vec![Constraint::parse(text).unwrap()], ..Default::default() };
+            let mut spec = EnvSpec { constraints: vec![], ..spec() };
+            let guard = Guard::new(&config, &mut spec).unwrap();
+            let violated = [
+                guard.judge(0.0_f64, Rule::range, |_| 1.0, |_, _| {}).violated,
+                guard.judge(0.0_f32, Rule::range, |_| 1.0, |_, _| {}).violated,
+                guard.judge(0.0_f32, Rule::lanes, |_| 1.0, |_, _| {}).violated,
+            ];
+            assert_eq!(violated, [u32::from(!safe); 3], "{text}");
+        }
     }
 
     #[test]

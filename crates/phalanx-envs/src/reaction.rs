@@ -194,6 +194,8 @@ impl<R: Real> Clock<R> {
             let drawn = limited(-(ln_unit_of_word::<R>(draws.word()) / total));
             time = R::select(restart, drawn, time);
         }
+        // Where nothing can happen nothing is scheduled, whatever clock a user's state brought along.
+        time = R::select(total.gt(R::splat(0.0)), time, R::splat(NEVER));
 
         let mut run = Run { network, counts, propensities, sums, time, fired: self.fired };
         // Active lanes stay in step, so that one number serves for the draws of all.

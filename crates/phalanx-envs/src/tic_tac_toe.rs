@@ -116,6 +116,11 @@ static PERFECT: LazyLock<Vec<u16>> = LazyLock::new(|| {
     moves
 });
 
+/// The best answer on a board; none on what is no board, which a user's state may be.
+fn best(index: u32) -> u16 {
+    PERFECT.get(index as usize).copied().unwrap_or(0)
+}
+
 /// The value of a position for the player to move (`own`), noting the best move of every position below it.
 fn solve(own: u32, other: u32, moves: &mut [u16], known: &mut [Option<i8>]) -> i8 {
     let x_to_move = own.count_ones() == other.count_ones();
@@ -152,7 +157,7 @@ impl TicTacToe {
             Opponent::Minimax => {
                 let (x, o) = board();
                 let index = ternary(x).wrapping_add(ternary(o).shl(1));
-                (U::from_lanes(|lane| f64::from(PERFECT[index.lane(lane) as usize])), luck)
+                (U::from_lanes(|lane| f64::from(best(index.lane(lane)))), luck)
             }
             Opponent::SelfPlay => (U::splat(0), luck),
         }
@@ -423,6 +428,10 @@ mod tests {
             cells.map(|cell| worst(own, other | 1 << cell, true)).min().expect("a free cell")
         }
         assert_eq!((worst(0, 0, true), worst(0, 0, false)), (0, 0));
+        let mut impossible = exact(TicTacToe::default(), &[("opponent", "minimax")]);
+        impossible.set_state(&[7.0, 511.0, 0.0, 0.0]).unwrap();
+        impossible.set_state(&[7.0, 7.0, 0.0, 0.0]).unwrap();
+        impossible.step(&[8.0]).unwrap();
         // Whatever the agent does, the environment's perfect opponent does not lose either.
         let mut probe = exact(TicTacToe::default(), &[("opponent", "minimax")]);
         for game in 0..500 {

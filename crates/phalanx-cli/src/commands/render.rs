@@ -47,7 +47,9 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     let mut scenes = Vec::new();
     let (mut steps, mut episodes, mut total_reward) = (0, 1, 0.0);
     run.play(args.autoreset, |row| {
-        if scenes.len() == args.max_frames {
+        let last = row.terminated || row.truncated;
+        let drawn = row.t % args.every as u64 == 0 || last;
+        if drawn && scenes.len() == args.max_frames {
             let most = args.max_frames;
             return Err(Failure::input(format!(
                 "the run has more than {most} frames, but must have at most that many: shorten it (--actions \
@@ -55,8 +57,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
             )));
         }
         let scene = film.scene(row);
-        let last = row.terminated || row.truncated;
-        if row.t % args.every as u64 == 0 || last {
+        if drawn {
             scenes.push(scene);
         }
         steps += u64::from(row.t > 0);

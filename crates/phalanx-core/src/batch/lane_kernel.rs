@@ -473,14 +473,15 @@ impl<E: LaneEnv> Plant<E> {
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
+                if E::COUNTS {
+                    // Often enough that no lane's sum runs over.
+                    tally.counts::<R>(exist, std::mem::replace(&mut counts, [R::Uint::splat(0); COUNTERS]));
+                }
                 if let Some(transition) = unfinished.take() {
                     spare = draw_spare(group.env, group.params, group.stream, group.episode);
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
-            }
-            if E::COUNTS {
-                tally.counts::<R>(exist, counts);
             }
             policy.store_memory(&memory, memory_lines, lane);
             checksum.store(checksum_line, lane);

@@ -11,7 +11,7 @@ use super::{Actions, ActionsMut, Autoreset, ObsElement, StepBuffers, StepOut};
 use crate::checksum::{fold_weight, start_weight};
 use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16};
 use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
-use crate::space::{ActionMask, ActionSpace, EnvSpec};
+use crate::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use crate::stats::EpisodeStats;
 
 /// Blocks in a tile: 128 environments, meant to amortise a call of the policy and stay in L1/L2. Chosen,
@@ -24,6 +24,7 @@ pub(crate) struct TileScratch {
     /// [`StepBuffers`] of the environment's observation type.
     step: Box<dyn Any + Send + Sync>,
     obs_dim: usize,
+    element: Element,
     actions: TileActions,
 }
 
@@ -41,7 +42,7 @@ impl TileScratch {
         } else {
             TileActions::Continuous { values: vec![0.0; envs * components], components }
         };
-        Self { step: Box::new(StepBuffers::<T>::of(envs, obs_dim)), obs_dim, actions }
+        Self { step: Box::new(StepBuffers::<T>::of(envs, obs_dim)), obs_dim, element: T::ELEMENT, actions }
     }
 
     /// Whether the arrays have the right shape for an environment.
@@ -50,8 +51,8 @@ impl TileScratch {
             TileActions::Discrete { components, .. } => (true, components),
             TileActions::Continuous { components, .. } => (false, components),
         };
-        (self.obs_dim, discrete, components)
-            == (spec.observation.dim(), spec.action.is_discrete(), spec.action.components())
+        (self.obs_dim, self.element) == (spec.observation.dim(), spec.observation.element)
+            && (discrete, components) == (spec.action.is_discrete(), spec.action.components())
     }
 }
 

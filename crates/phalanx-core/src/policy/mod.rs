@@ -165,7 +165,7 @@ pub enum Policy {
 impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Random(_) => f.write_str("Random"),
+            Self::Random(random) => f.write_str(if random.masked { "Random over legal actions" } else { "Random" }),
             Self::Controller(controller) => controller.law.fmt(f),
             Self::Tile(_) => f.write_str("Tile"),
         }
@@ -273,6 +273,10 @@ impl Policy {
     /// Checks that the policy was made for an action space.
     pub(crate) fn check(&self, spec: &EnvSpec) -> Result<()> {
         let (space, observed) = match self {
+            Self::Random(random) if random.masked != (spec.action_mask != ActionMask::None) => {
+                let what = format!("the random policy for {}", spec.name);
+                return Err(Error::out_of_range(what, "one for other action masks", "made from its own spec"));
+            }
             Self::Random(random) => (&random.space, spec.observation.names),
             Self::Controller(_) if spec.action_mask == ActionMask::Binding => {
                 let what = format!("the policy for {}, whose states forbid some actions,", spec.name);

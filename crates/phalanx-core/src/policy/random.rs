@@ -14,7 +14,7 @@ use crate::space::ActionSpace;
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(super) space: ActionSpace,
-    masked: bool,
+    pub(super) masked: bool,
 }
 
 /// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
@@ -54,12 +54,12 @@ impl<R: Real> WordCache<R> {
 
 impl Random {
     /// Uniform over `space`.
-    pub fn new(space: ActionSpace) -> Self {
+    pub(super) fn new(space: ActionSpace) -> Self {
         Self { space, masked: false }
     }
 
     /// Uniform over the legal actions of each state.
-    pub fn masked(space: ActionSpace) -> Self {
+    pub(super) fn masked(space: ActionSpace) -> Self {
         Self { space, masked: true }
     }
 

@@ -128,7 +128,10 @@ pub fn tasks(config: &BatchConfig) -> Result<(Loaded, Mode)> {
             return Err(Error::out_of_range(what, "missing", "given"));
         }
         // The built-in tasks are made to measure.
-        None => Library::samples_up_to(setting("canvas").and_then(|side| side.parse().ok()).unwrap_or(sample::LIMIT)),
+        None => {
+            let side = setting("canvas").filter(|side| CANVASES.contains(side)).and_then(|side| side.parse().ok());
+            Library::samples_up_to(side.unwrap_or(sample::LIMIT))
+        }
     };
     let mode = match setting("mode") {
         Some("test") => Some(Mode::Test),
@@ -522,6 +525,8 @@ mod tests {
         assert_eq!(spec(&[("reward", "training"), ("max_steps", "7")]).max_steps, 7);
         for (wrong, part) in [
             (&[("canvas", "7")][..], "canvas"),
+            (&[("canvas", "0")], "canvas"),
+            (&[("canvas", "31")], "canvas"),
             (&[("action", "mask"), ("flat", "on")], "flat mask actions"),
             (&[("select", "01-miror")], "did you mean '01-mirror'"),
             (&[("tasks", "/nowhere")], "does not exist"),
