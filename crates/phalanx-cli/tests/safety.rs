@@ -50,6 +50,8 @@ fn wrong_constraints_are_refused_in_one_sentence() {
         ("theta<=x", "the bounds"),
         ("theta<=1:firm", "':firm'"),
         ("theta<=1:penalty=3", "not positive"),
+        ("theta<=1e39", "3.4e38"),
+        ("theta<=1:soft:penalty=-1e300", "3.4e38"),
     ] {
         let output = phalanx(&["rollout", "--env", "CartPole-v1", "--constraint", constraint]);
         let message = String::from_utf8(output.stderr).unwrap();

@@ -285,6 +285,8 @@ impl Rule {
 pub(crate) struct Guard {
     mode: SafetyMode,
     rules: Vec<Rule>,
+    /// Mode and constraints in words.
+    text: String,
 }
 
 /// What the guard says of a step.
@@ -315,6 +317,14 @@ impl Guard {
                 return Err(Error::out_of_range(what, constraint.penalty, "a number that is not positive"));
             }
         }
+        for constraint in &spec.constraints {
+            // Batches compute in single precision.
+            let bounds = [constraint.low, constraint.high].into_iter().flatten().map(|bound| bound.value);
+            if let Some(value) = bounds.chain([constraint.penalty]).find(|value| !(*value as f32).is_finite()) {
+                let what = format!("a number of constraint '{}'", constraint.name);
+                return Err(Error::out_of_range(what, value, "at most 3.4e38 in size"));
+            }
+        }
         if spec.constraints.len() > MAX_CONSTRAINTS {
             let allowed = format!("at most {MAX_CONSTRAINTS}");
             return Err(Error::out_of_range("the number of constraints", spec.constraints.len(), allowed));
@@ -324,9 +334,11 @@ impl Guard {
         let rules = rules.collect::<Result<Vec<_>>>()?;
         if config.mode == SafetyMode::Off {
             spec.constraints.clear();
-            return Ok(Self { mode: config.mode, rules: Vec::new() });
         }
-        Ok(Self { mode: config.mode, rules })
+        let words: Vec<_> = spec.constraints.iter().map(ToString::to_string).collect();
+        let text = if words.is_empty() { "none".to_owned() } else { format!("{} {}", config.mode, words.join("; ")) };
+        let rules = if words.is_empty() { Vec::new() } else { rules };
+        Ok(Self { mode: config.mode, rules, text })
     }
 
     /// Whether there is anything to look at.
@@ -376,8 +388,8 @@ impl Guard {
     }
 
     /// A line for snapshots, which only fit a batch that has the same constraints.
-    pub(crate) fn text(&self) -> String {
-        if self.rules.is_empty() { "none".to_owned() } else { format!("{:?} {:?}", self.mode, self.rules) }
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 }
 

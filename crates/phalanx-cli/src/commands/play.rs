@@ -18,8 +18,8 @@ use crate::files;
 enum Source {
     /// So many from the policy.
     Policy(u64),
-    /// These.
-    Given(Vec<Vec<f64>>),
+    /// Those of a file, each with its line.
+    Given { path: String, actions: Vec<(usize, Vec<f64>)> },
 }
 
 /// One step; a reset has no action and no reward.
@@ -55,6 +55,10 @@ impl Run {
         };
         if let Some(text) = &args.state {
             probe.set_state(&parse_state(text, probe.spec())?)?;
+        }
+        if matches!(source, Source::Policy(_)) {
+            // Refuses a policy that does not fit before anything is printed.
+            probe.decide(&policy, 0, &mut PolicyMemory::default())?;
         }
         print_notes(probe.spec());
         Ok(Self { probe, source, policy, draw: entry.draw })
@@ -92,14 +96,19 @@ impl Run {
         emit(&start(probe, episode))?;
         let total = match source {
             Source::Policy(steps) => *steps,
-            Source::Given(actions) => actions.len() as u64,
+            Source::Given { actions, .. } => actions.len() as u64,
         };
         for tick in 0..total {
             let action = match source {
                 Source::Policy(_) => probe.decide(policy, tick, &mut memory)?,
-                Source::Given(actions) => actions[tick as usize].clone(),
+                Source::Given { actions, .. } => actions[tick as usize].1.clone(),
             };
-            let step = probe.step(&action)?;
+            let step = probe.step(&action).map_err(|error| match source {
+                Source::Policy(_) => error.into(),
+                Source::Given { path, actions } => {
+                    Failure::input(format!("{path}, line {}: {error}", actions[tick as usize].0))
+                }
+            })?;
             t += 1;
             let row = Row {
                 episode,
@@ -195,7 +204,8 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
         let bytes = files::read(path)?;
         let content = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{text} is not text")))?;
         // Some editors begin a file with an invisible byte order mark.
-        return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec).map(Source::Given);
+        return parse_action_rows(content.trim_start_matches('\u{feff}'), text, spec)
+            .map(|actions| Source::Given { path: text.to_owned(), actions });
     };
     let count = crate::args::count(count).map(|count| Source::Policy(count as u64));
     count.map_err(|_| {
@@ -204,7 +214,7 @@ fn parse_actions(text: &str, spec: &EnvSpec) -> Result<Source, Failure> {
 }
 
 /// Rows of comma-separated numbers; blank lines and lines that start with `#` are passed over.
-fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Vec<f64>>, Failure> {
+fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<(usize, Vec<f64>)>, Failure> {
     let components = spec.action.components();
     let mut rows = Vec::new();
     for (number, line) in (1..).zip(content.lines()) {
@@ -227,7 +237,7 @@ fn parse_action_rows(content: &str, path: &str, spec: &EnvSpec) -> Result<Vec<Ve
             })
             .collect::<Result<Vec<_>, _>>()?;
         check_action(spec, &row).map_err(|error| wrong(error.to_string()))?;
-        rows.push(row);
+        rows.push((number, row));
     }
     if rows.is_empty() {
         return Err(Failure::input(format!("{path} holds no actions, but must have a row for each step")));

@@ -443,7 +443,7 @@ impl<K: Kernel> Batch for Engine<K> {
             env: self.spec.name.to_owned(),
             num_envs: self.num_envs,
             options: self.options_text(),
-            safety: self.kernel.guard().text(),
+            safety: self.kernel.guard().text().to_owned(),
             max_steps: self.spec.max_steps,
             autoreset: format!("{:?}", self.autoreset),
             params_bytes: params.len(),
@@ -474,7 +474,7 @@ impl<K: Kernel> Batch for Engine<K> {
         snapshot::check_equal("environment", header.env.as_str(), self.spec.name)?;
         snapshot::check_equal("num_envs", &header.num_envs, &self.num_envs)?;
         snapshot::check_equal("options", &header.options, &self.options_text())?;
-        snapshot::check_equal("safety", &header.safety, &self.kernel.guard().text())?;
+        snapshot::check_equal("safety", header.safety.as_str(), self.kernel.guard().text())?;
         snapshot::check_equal("max_steps", &header.max_steps, &self.spec.max_steps)?;
         snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
         let keys = if header.shared_key.is_some() { 0 } else { self.blocks() * 2 * size_of::<Line>() };
