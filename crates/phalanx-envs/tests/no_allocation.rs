@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 use common::{ActionTable, Buffers, all_envs, batch, rollout};
-use phalanx_core::batch::{Autoreset, BatchConfig};
+use phalanx_core::batch::{Actions, Autoreset, BatchConfig};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::{Pool, Rows};
 use phalanx_core::rollout::Rollout;
-use phalanx_core::space::{ActionMask, Element};
+use phalanx_core::space::{ActionMask, ActionSpace, Element};
 
 struct Counting;
 
@@ -86,11 +86,19 @@ fn steady_state_allocates_nothing() {
                 if unmasked && batch.spec().observation.element == Element::F32 {
                     rollouts.push(Rollout::new(Policy::Tile(Arc::new(Still)), batch.as_ref()));
                 }
+                let choices = if let ActionSpace::Discrete { n } = batch.spec().action { n as usize } else { 1 };
+                let (mut legal, mut masks) = (vec![0; num_envs], vec![false; num_envs * choices]);
                 let mut round = |steps: usize| {
                     for _ in 0..steps {
                         if unmasked {
                             batch.step_into(table.actions(), buffers.out()).unwrap();
+                            continue;
                         }
+                        batch.action_masks_into(&mut masks).unwrap();
+                        for (action, mask) in legal.iter_mut().zip(masks.chunks_exact(masks.len() / num_envs)) {
+                            *action = mask.iter().position(|legal| *legal).unwrap_or(0) as i32;
+                        }
+                        batch.step_into(Actions::Discrete(&legal), buffers.out()).unwrap();
                     }
                     for rollout in &mut rollouts {
                         batch.advance(rollout, steps).unwrap();
