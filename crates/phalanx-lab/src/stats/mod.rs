@@ -1,0 +1,1 @@
+//! Statistics of timings. Knows numbers only: nothing here measures, reads or prints.
