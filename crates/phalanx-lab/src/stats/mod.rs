@@ -1,1 +1,14 @@
 //! Statistics of timings. Knows numbers only: nothing here measures, reads or prints.
+//!
+//! Times are analysed as logarithms. A log ratio is `ln(t_before / t_after)` everywhere: positive means
+//! that the later side is faster.
+
+pub mod checksum;
+pub mod descriptive;
+pub mod interval;
+pub mod line;
+pub mod random;
+pub mod rates;
+#[cfg(test)]
+mod testing;
+pub mod variance;
