@@ -3,10 +3,16 @@
 //! Times are analysed as logarithms. A log ratio is `ln(t_before / t_after)` everywhere: positive means
 //! that the later side is faster.
 
+pub mod bootstrap;
+pub mod calibration;
 pub mod checksum;
 pub mod descriptive;
+pub mod fence;
 pub mod interval;
 pub mod line;
+pub mod mann_whitney;
+pub mod multiple;
+pub mod paired;
 pub mod random;
 pub mod rates;
 #[cfg(test)]
