@@ -5,6 +5,7 @@
 
 pub mod bootstrap;
 pub mod calibration;
+pub mod change_points;
 pub mod checksum;
 pub mod descriptive;
 pub mod fence;
@@ -15,6 +16,7 @@ pub mod multiple;
 pub mod paired;
 pub mod random;
 pub mod rates;
+pub mod steady_state;
 #[cfg(test)]
 mod testing;
 pub mod variance;
