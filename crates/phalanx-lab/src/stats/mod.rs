@@ -9,6 +9,7 @@ pub mod change_points;
 pub mod checksum;
 pub mod descriptive;
 pub mod fence;
+pub mod growth;
 pub mod interval;
 pub mod line;
 pub mod mann_whitney;
@@ -16,6 +17,7 @@ pub mod multiple;
 pub mod paired;
 pub mod random;
 pub mod rates;
+pub mod scaling;
 pub mod steady_state;
 #[cfg(test)]
 mod testing;
