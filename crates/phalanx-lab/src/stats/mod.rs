@@ -17,8 +17,11 @@ pub mod multiple;
 pub mod paired;
 pub mod random;
 pub mod rates;
+pub mod regression;
 pub mod scaling;
 pub mod steady_state;
 #[cfg(test)]
 mod testing;
+pub mod trend;
 pub mod variance;
+pub mod verdict;
