@@ -2,4 +2,12 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
+pub mod csv;
+mod error;
+pub mod files;
+pub mod format;
+pub mod hash;
 pub mod stats;
+pub mod timestamp;
+
+pub use error::{Error, Result};
