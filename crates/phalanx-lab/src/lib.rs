@@ -13,6 +13,7 @@ pub mod hash;
 mod linux;
 pub mod machine;
 pub mod memory;
+pub mod record;
 pub mod stats;
 pub mod timestamp;
 
