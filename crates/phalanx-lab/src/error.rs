@@ -37,6 +37,12 @@ pub enum Error {
         /// What the user wrote.
         tag: String,
     },
+    /// A time that has no name in our calendar.
+    #[error("the time is {unix_seconds} s after 1970 began, but must be in the years 1970 to 9999")]
+    Time {
+        /// When.
+        unix_seconds: f64,
+    },
     /// Text that is not a table of comma-separated values.
     #[error("line {line}: {why}")]
     Csv {

@@ -2,6 +2,7 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
+pub mod baseline_file;
 pub mod build_info;
 pub mod clock;
 pub mod csv;
@@ -10,6 +11,7 @@ pub mod files;
 pub mod format;
 pub mod guards;
 pub mod hash;
+mod json;
 mod linux;
 pub mod machine;
 pub mod memory;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Record, SCHEMA_VERSION};
 use crate::files::{self, Damage};
 use crate::timestamp::Timestamp;
-use crate::{Error, Result};
+use crate::{Error, Result, json};
 
 const EXTENSION: &str = "jsonl";
 
@@ -35,17 +35,9 @@ impl Journal {
 
     /// Appends a line, in one write: whoever reads meanwhile, or after a crash, sees whole lines but for the last.
     pub fn append(&mut self, record: &Record) -> Result<()> {
-        let mut line = encode(record).map_err(|error| Error::NotRecordable { what: "record", error })?;
-        line.push('\n');
+        let line = json::line("record", record)?;
         self.file.write_all(line.as_bytes()).map_err(Error::write(&self.path))
     }
-}
-
-/// The line of a record, provided that it can be read again: JSON has no infinity, for one.
-fn encode(record: &Record) -> serde_json::Result<String> {
-    let line = serde_json::to_string(record)?;
-    serde_json::from_str::<Record>(&line)?;
-    Ok(line)
 }
 
 /// What files of records contain.
@@ -136,7 +128,10 @@ mod tests {
     use super::*;
     use crate::record::Verdict;
 
-    const VERDICT: &str = r#"{"type":"verdict","case_id":"c","tier":1,"method":"student","verdict":"improved","reason":"r","exit_code":0}"#;
+    const VERDICT: &str = concat!(
+        r#"{"type":"verdict","case_id":"c","tier":1,"method":"student","#,
+        r#""verdict":"improved","reason":"r","exit_code":0}"#
+    );
 
     fn verdict() -> Verdict {
         match serde_json::from_str(VERDICT).unwrap() {

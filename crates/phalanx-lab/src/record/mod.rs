@@ -388,14 +388,21 @@ mod tests {
 
     #[test]
     fn the_example_of_the_method_is_read_and_written_alike() {
-        let line = r#"{"type":"sample","run_id":"01J","case_id":"cartpole/host_api_random/n4096/t2","arm":"B","process":3,"pair":3,"order":"BA","index":7,"wall_ns":101873344,"cpu_ns":203101220,"steps":29360128,"checksum":"e7f12696f14a0326","steal":0.002,"steady":true}"#;
-        let record: Record = serde_json::from_str(line).unwrap();
+        let line = [
+            r#"{"type":"sample","run_id":"01J","case_id":"cartpole/host_api_random/n4096/t2","arm":"B","process":3,"#,
+            r#""pair":3,"order":"BA","index":7,"wall_ns":101873344,"cpu_ns":203101220,"steps":29360128,"#,
+            r#""checksum":"e7f12696f14a0326","steal":0.002,"steady":true}"#,
+        ]
+        .concat();
+        let record: Record = serde_json::from_str(&line).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), line);
     }
 
     #[test]
     fn unknown_fields_survive() {
-        let line = r#"{"type":"verdict","case_id":"c","tier":1,"ratio":1.0285,"lo":1.0183,"hi":1.0389,"method":"student","theta":0.01,"mde":0.0119,"verdict":"improved","reason":"interval above margin","exit_code":0,"rebuilds":[3,18446744073709551615]}"#;
+        let line = r#"{"type":"verdict","case_id":"c","tier":1,"ratio":1.0285,"lo":1.0183,"hi":1.0389,
+            "method":"student","theta":0.01,"mde":0.0119,"verdict":"improved","reason":"interval above margin",
+            "exit_code":0,"rebuilds":[3,18446744073709551615]}"#;
         let record: Record = serde_json::from_str(line).unwrap();
         let Record::Verdict(verdict) = &record else { panic!("a verdict") };
         assert_eq!((verdict.p, verdict.baseline_run.as_ref()), (None, None), "fields may be missing");
