@@ -56,7 +56,8 @@ fn target_cpu(encoded_flags: &str) -> Option<String> {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    output_of("git", arguments)
+    // Looking must not take the lock that a commit may need.
+    output_of("git", &[&["--no-optional-locks"], arguments].concat())
 }
 
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
