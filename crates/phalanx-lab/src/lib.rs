@@ -2,4 +2,21 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
+pub mod baseline_file;
+pub mod build_info;
+pub mod clock;
+pub mod csv;
+mod error;
+pub mod files;
+pub mod format;
+pub mod guards;
+pub mod hash;
+mod json;
+mod linux;
+pub mod machine;
+pub mod memory;
+pub mod record;
 pub mod stats;
+pub mod timestamp;
+
+pub use error::{Error, Result};

@@ -1,0 +1,77 @@
+//! What can go wrong with the lab's files, as values with data; the message is one sentence for the user.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the lab's files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or a folder cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file or a folder cannot be written.
+    #[error("cannot write {}: {error}", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A value that JSON cannot carry, such as a number that is not finite.
+    #[error("cannot record this {what}: {error}")]
+    NotRecordable {
+        /// What should have been written.
+        what: &'static str,
+        /// Why it would not be read again.
+        error: serde_json::Error,
+    },
+    /// A tag that could not be part of a file name.
+    #[error("the tag is '{tag}', but must be one or more of A-Z, a-z, 0-9, '.', '_' and '-'")]
+    Tag {
+        /// What the user wrote.
+        tag: String,
+    },
+    /// A time that has no name in our calendar.
+    #[error("the time is {unix_seconds} s after 1970 began, but must be in the years 1970 to 9999")]
+    Time {
+        /// When.
+        unix_seconds: f64,
+    },
+    /// Text that is not a table of comma-separated values.
+    #[error("line {line}: {why}")]
+    Csv {
+        /// Where, from 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// A column that a table does not have.
+    #[error("the table has no column '{column}', only {}", .known.join(", "))]
+    UnknownColumn {
+        /// What was asked for.
+        column: String,
+        /// What exists.
+        known: Vec<String>,
+    },
+}
+
+/// The result of the lab's file calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// For `map_err` on reading `path`.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |error| Self::Read { path: path.to_owned(), error }
+    }
+
+    /// For `map_err` on writing `path`.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |error| Self::Write { path: path.to_owned(), error }
+    }
+}
