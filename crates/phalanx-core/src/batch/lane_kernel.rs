@@ -127,11 +127,20 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.env.observe(&self.params, &self.state)
     }
 
-    /// One step; `count` hears where each constraint is violated.
+    /// One step; `seen` is the observation of the state if that is at hand, `count` hears where each constraint
+    /// is violated.
     #[inline(always)]
-    fn step(&mut self, action: E::Action<R>, count: impl FnMut(usize, R::Mask)) -> Transition<E, R> {
+    fn step(
+        &mut self,
+        action: E::Action<R>,
+        seen: Option<&E::Obs<R>>,
+        count: impl FnMut(usize, R::Mask),
+    ) -> Transition<E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
-        let step = self.env.step(&self.params, &self.state, action, &mut draws);
+        let step = match seen {
+            Some(obs) => self.env.step_seen(&self.params, &self.state, obs, action, &mut draws),
+            None => self.env.step(&self.params, &self.state, action, &mut draws),
+        };
         self.state = step.state;
         self.steps = self.steps.wrapping_add(R::Uint::splat(1));
         let obs = self.observe();
@@ -273,7 +282,7 @@ impl<E: LaneEnv> Plant<E> {
         let at = At { block: work.at.block + block, ..work.at };
         let mut group: Group<'_, E, R, SAFE> = self.load(at, &rows[..work.width], &book[..BOOK_LINES], lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
-        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), |_, _| {});
+        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), None, |_, _| {});
         (group, transition, ended)
     }
 
@@ -457,7 +466,8 @@ impl<E: LaneEnv> Plant<E> {
                         decision = decision.among(group.env.legal(&group.params, &group.state));
                     }
                     let action = LaneAction::from_decision(&mut decision);
-                    let transition = group.step(action, |i, broken| tally.violations(i, broken.bits() & exist));
+                    let transition =
+                        group.step(action, Some(&obs), |i, broken| tally.violations(i, broken.bits() & exist));
                     // Before the loop can be left: a policy that does not look at observations then has no
                     // use for them any more, and they need not wait in memory.
                     checksum = transition.fold_into(checksum);
