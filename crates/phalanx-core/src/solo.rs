@@ -71,9 +71,22 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     /// Writes what a policy sees of a state.
     fn observe(&self, state: &Self::State, obs: &mut [Self::Elem]);
 
-    /// Writes which actions are legal, for an environment with one discrete choice.
-    fn action_mask(&self, _state: &Self::State, mask: &mut [bool]) {
-        mask.fill(true);
+    /// Whether a choice of component `k` of a discrete action is legal; asked where
+    /// [`EnvSpec::action_mask`] says that some are not. Components are judged one by one, as in the masks of
+    /// Gymnasium's `MultiDiscrete`.
+    fn is_legal(&self, _state: &Self::State, _k: usize, _choice: u32) -> bool {
+        true
+    }
+
+    /// Chooses among the legal ones of the `n` choices of component `k`, by a call of `below(m)`, which draws a
+    /// number from 0 to `m - 1`; 0 where none is legal. An environment with many choices may know a way that
+    /// does not ask for each.
+    fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
+        let legal = || (0..n).filter(|choice| self.is_legal(state, k, *choice));
+        match legal().count() {
+            0 => 0,
+            count => legal().nth(below(count as u32) as usize).expect("a rank below their number"),
+        }
     }
 
     /// The state as numbers, in the order of [`EnvSpec::state_names`].

@@ -40,6 +40,20 @@ impl ActionSpace {
         }
     }
 
+    /// Choices of component `k`; none for a continuous one.
+    pub fn choices(&self, k: usize) -> Option<u32> {
+        match self {
+            Self::Discrete { n } => Some(*n),
+            Self::MultiDiscrete { sizes } => Some(sizes[k]),
+            Self::Box { .. } => None,
+        }
+    }
+
+    /// Flags of an action mask: one for each choice of each component; none for a continuous space.
+    pub fn mask_len(&self) -> Option<usize> {
+        (0..self.components()).map(|k| self.choices(k).map(|n| n as usize)).sum()
+    }
+
     /// Whether actions are whole numbers.
     pub fn is_discrete(&self) -> bool {
         !matches!(self, Self::Box { .. })

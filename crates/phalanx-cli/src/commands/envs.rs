@@ -53,8 +53,8 @@ fn summary(Listed { spec, aliases }: &Listed) -> String {
     let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
     let masked = match spec.action_mask {
         ActionMask::None => "",
-        ActionMask::Advisory => ", with masks",
-        ActionMask::Binding => ", with masks; an illegal one is an error",
+        ActionMask::Advisory => ", with advisory masks: the environment takes an illegal one in its own way",
+        ActionMask::Binding => ", with binding masks: an illegal one is an error",
     };
     format!(
         "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  limit        {} steps{solved}\n",

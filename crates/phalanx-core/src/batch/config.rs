@@ -15,7 +15,7 @@ use crate::lanes::{f32x8, f32x16};
 use crate::pool::Pool;
 use crate::safety::{Guard, SafetyConfig};
 use crate::solo::SoloEnv;
-use crate::space::EnvSpec;
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 
 /// Environments side by side in one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,8 @@ const MAX_STEPS: u32 = (1 << 31) - 1;
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
     let Configured { env, params, spec, guard } = configure(env, config)?;
+    let fits_a_word = matches!(spec.action, ActionSpace::Discrete { n } if n <= 32);
+    assert!(spec.action_mask == ActionMask::None || fits_a_word, "masks in lanes are for up to 32 discrete actions");
     match config.lanes.lanes(config.num_envs) {
         1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params, guard), spec, config),
         8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params, guard), spec, config),

@@ -582,6 +582,19 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         }
     }
 
+    fn illegal(&self, at: At<'_>, rows: &[Line], actions: &[i32]) -> u32 {
+        let book = [Line::default(); BOOK_LINES];
+        at.groups::<R>().fold(0, |illegal, (lane, envs)| {
+            let group = self.plant.load::<R, false>(at, rows, &book, lane);
+            let legal = group.env.legal(&group.params, &group.state);
+            (0..envs).fold(illegal, |bits, env| bits | (!legal.lane(env) >> actions[lane + env] & 1) << (lane + env))
+        })
+    }
+
+    fn choose_legal(&self, _: &[Line], _: usize, _: usize, _: &dyn Fn(u32) -> u32) -> u32 {
+        unreachable!("policies decide inside of the lanes");
+    }
+
     fn guard(&self) -> &Guard {
         &self.plant.guard
     }

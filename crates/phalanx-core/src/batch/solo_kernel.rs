@@ -41,6 +41,11 @@ impl<E: SoloEnv> SoloKernel<E> {
         }
     }
 
+    /// The choices of a component.
+    fn choices(&self, k: usize) -> std::ops::Range<u32> {
+        0..self.action.choices(k).expect("masks are for discrete actions")
+    }
+
     /// Starts the episode that the book names.
     fn start(&self, stream: &Stream<f32>, state: &mut E::State, book: &mut [Line], lane: usize) {
         self.env.reset(state, &mut stream.draws(Purpose::Reset, book[EPISODE].0[lane], 0));
@@ -163,10 +168,24 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn action_masks(&self, at: At<'_>, rows: &[E::State], masks: &mut [bool]) {
-        let n = masks.len() / at.envs();
-        for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(n)) {
-            self.env.action_mask(row, mask);
+        for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(masks.len() / at.envs())) {
+            let choices = (0..self.action.components()).flat_map(|k| self.choices(k).map(move |choice| (k, choice)));
+            for (flag, (k, choice)) in mask.iter_mut().zip(choices) {
+                *flag = self.env.is_legal(row, k, choice);
+            }
         }
+    }
+
+    fn illegal(&self, at: At<'_>, rows: &[E::State], actions: &[i32]) -> u32 {
+        let actions = actions.chunks_exact(self.action.components());
+        rows.iter().take(at.envs()).zip(actions).enumerate().fold(0, |bits, (lane, (row, action))| {
+            let legal = action.iter().enumerate().all(|(k, choice)| self.env.is_legal(row, k, *choice as u32));
+            bits | u32::from(!legal) << lane
+        })
+    }
+
+    fn choose_legal(&self, rows: &[E::State], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32 {
+        self.env.choose_legal(&rows[lane], k, self.choices(k).end, below)
     }
 
     fn guard(&self) -> &Guard {

@@ -11,9 +11,10 @@ use phalanx_core::batch::{Batch, BatchConfig, build_solo};
 use phalanx_core::probe::{Probe, probe_solo};
 use phalanx_core::rng::Draws;
 use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
-use phalanx_core::space::{ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
+use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{Error, Result};
 
+use super::action::OperationSet;
 use super::env::{ArcEnv, Config};
 use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
 use super::options;
@@ -213,6 +214,12 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
         }
     }
 
+    /// Choices of the first component for each operation: as many as selections if actions are flat.
+    fn per_operation(&self) -> u32 {
+        // It fits: `prepare` has refused flat actions beyond 2^31.
+        if self.flat { self.env.encoding().selections().unwrap_or(1) as u32 } else { 1 }
+    }
+
     /// Number of flat actions, if they fit an action.
     fn flat_size(&self) -> Option<u32> {
         let size = self.env.encoding().flat_size()?;
@@ -230,6 +237,9 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
             _ => ActionSpace::MultiDiscrete { sizes: self.env.encoding().sizes() },
         };
         let Source { tasks, dataset, select, canvas, notes } = &self.source;
+        // A filtered space has nothing to forbid; else `invalid_operation` says what becomes of a forbidden one.
+        let config = self.env.config();
+        let restricted = config.operations != OperationSet::FULL && !config.dynamic_action_filtering;
         let pool = self.env.pool();
         // The hash makes the engine refuse a snapshot of an environment with other tasks.
         let tasks = format!("{tasks} ({} tasks, {:016x})", pool.tasks.len(), pool.fingerprint);
@@ -252,6 +262,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         EnvSpec {
             state_names: state_names::<N>(),
             options: source.into_iter().chain(options::list(self.env.config())).collect(),
+            action_mask: if restricted { ActionMask::Advisory } else { ActionMask::None },
             notes: notes.clone(),
             ..EnvSpec::new(
                 "ARC-v0",
@@ -303,6 +314,29 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
     #[inline]
     fn observe(&self, state: &Self::State, obs: &mut [i8]) {
         self.env.observe(state, obs);
+    }
+
+    fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
+        let operations = self.env.encoding().operations();
+        k > 0 || self.env.allowed(state).contains(operations[(choice / self.per_operation()) as usize])
+    }
+
+    fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
+        if k > 0 {
+            return below(n);
+        }
+        // By operation, because there can be millions of flat actions.
+        let (allowed, each) = (self.env.allowed(state), self.per_operation());
+        let operations = self.env.encoding().operations();
+        let legal = || (0..).zip(operations).filter(|(_, op)| allowed.contains(**op)).map(|(place, _)| place);
+        match legal().count() as u32 {
+            0 => 0,
+            count => {
+                let rank = below(count * each);
+                let place: u32 = legal().nth((rank / each) as usize).expect("a rank below their number");
+                place * each + rank % each
+            }
+        }
     }
 
     fn state_values(&self, state: &Self::State) -> Vec<f64> {
@@ -416,7 +450,8 @@ mod tests {
     }
 
     /// Every canvas, and each option away from its default at least once.
-    const VARIANTS: [&[(&str, &str)]; 7] = [
+    const VARIANTS: [&[(&str, &str)]; 8] = [
+        &[("canvas", "30"), ("flat", "on"), ("operations", "raw"), ("invalid_operation", "reject")],
         &[("canvas", "5")],
         &[("canvas", "5"), ("flat", "on"), ("action", "mask"), ("mode", "test"), ("start", "mixed"), ("attempts", "3")],
         &[("canvas", "5"), ("action", "mask")],
@@ -468,6 +503,53 @@ mod tests {
             assert!(run(other.as_mut(), &actions[40..]) == straight, "{settings:?}");
             assert!(other.snapshot() == batch.snapshot());
         }
+    }
+
+    /// Whatever the format, masks have a flag for each choice, and random actions are legal: none is rejected.
+    #[test]
+    fn masks_of_restricted_operations() {
+        for (format, flags) in [("bbox", 35 + 4 * 5), ("point", 35 + 2 * 5), ("mask", 35 + 2 * 25)] {
+            let settings =
+                [("canvas", "5"), ("action", format), ("operations", "raw"), ("invalid_operation", "reject")];
+            let batch = batch(&config(1, &settings)).unwrap();
+            assert_eq!((batch.spec().action_mask, batch.spec().action.mask_len()), (ActionMask::Advisory, Some(flags)));
+            let mut masks = vec![false; 150 * flags];
+            batch.action_masks_into(&mut masks).unwrap();
+            for mask in masks.chunks_exact(flags) {
+                assert!((0..35).all(|op| mask[op] == OperationSet::RAW.contains(op as u8)));
+                assert!(mask[35..].iter().all(|legal| *legal));
+            }
+            assert!(batch.action_masks_into(&mut masks[1..]).is_err());
+            for flat in ["off", "on"] {
+                let settings: Vec<_> = settings.into_iter().chain([("flat", flat), ("max_steps", "7")]).collect();
+                let mut batch = super::batch(&config(1, &settings)).unwrap();
+                let mut probe = probe(&config(1, &settings)).unwrap();
+                let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+                let mut rollout = Rollout::new(policy.clone(), batch.as_ref());
+                let (rejected, mut seen) = (HEAD_NAMES.iter().position(|name| *name == "rejected").unwrap(), 0_u64);
+                for tick in 0..60 {
+                    let action = probe.decide(&policy, tick, &mut Default::default()).unwrap();
+                    let step = probe.step(&action).unwrap();
+                    if step.terminated || step.truncated {
+                        probe.next_episode();
+                    }
+                    batch.advance(&mut rollout, 1).unwrap();
+                    assert_eq!(batch.state(0).unwrap(), probe.state(), "{format}, flat {flat}");
+                    for state in (0..150).map(|env| batch.state(env).unwrap()).filter(|state| state[5] >= 0.0) {
+                        assert_eq!(state[rejected], 0.0, "{format}, flat {flat}");
+                        seen |= 1 << state[5] as u32;
+                    }
+                }
+                // A submission ends the episode, so its state is not seen.
+                assert_eq!(seen | 1 << 34, OperationSet::RAW.0, "{format}, flat {flat}");
+            }
+        }
+        let flat = batch(&config(1, &[("operations", "raw"), ("action", "point"), ("flat", "on")])).unwrap();
+        let mut masks = vec![false; 150 * 3_500];
+        flat.action_masks_into(&mut masks).unwrap();
+        assert!((0..3_500).all(|index| masks[index] == OperationSet::RAW.contains((index / 100) as u8)));
+        let filtered = batch(&config(1, &[("operations", "raw"), ("filter_actions", "on")])).unwrap();
+        assert_eq!(filtered.spec().action_mask, ActionMask::None);
     }
 
     #[test]
