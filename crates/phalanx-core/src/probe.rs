@@ -4,7 +4,7 @@
 //! it goes through the same states, bit for bit, as environment 0 of a batch with the same seed. In
 //! `f64` it is the parity mode for comparisons with a reference implementation ([`Real::PARITY`]).
 
-use crate::batch::{BatchConfig, Configured, ObsElement, check_state, configure, configure_solo};
+use crate::batch::{BatchConfig, Configured, ObsElement, check_lane_state, check_state, configure, configure_solo};
 use crate::env::{LaneAction, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::Real;
@@ -125,7 +125,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
     }
 
     fn set_state(&mut self, state: &[f64]) -> Result<()> {
-        check_state(&self.spec, state)?;
+        check_lane_state(&self.env, state)?;
         self.state = E::State::from_values(|field, _| state[field]);
         self.steps = 0;
         Ok(())

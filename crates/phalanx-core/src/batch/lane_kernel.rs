@@ -630,7 +630,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn set_state(&self, rows: &mut [Line], lane: usize, values: &[f64]) -> Result<()> {
-        check_state(&self.plant.env.spec(), values)?;
+        check_lane_state(&self.plant.env, values)?;
         E::State::<f32>::from_values(|field, _| values[field]).store(rows, lane);
         Ok(())
     }
@@ -680,6 +680,19 @@ pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
         None => Ok(()),
         Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
     }
+}
+
+/// Checks a state that a user gives to an environment in lanes.
+pub(crate) fn check_lane_state<E: LaneEnv>(env: &E, values: &[f64]) -> Result<()> {
+    let spec = env.spec();
+    check_state(&spec, values)?;
+    // Double precision holds every number but what an integer cannot be.
+    let state = E::State::<f64>::from_values(|field, _| values[field]);
+    if let Some(field) = (0..values.len()).find(|field| state.value(*field, 0) != values[*field]) {
+        let what = format!("{} of the state", spec.state_names[field]);
+        return Err(Error::out_of_range(what, values[field], format!("a whole number from 0 to {}", u32::MAX)));
+    }
+    env.check_state(&state).map_err(|why| Error::ImpossibleState { env: spec.name.to_owned(), why })
 }
 
 #[inline(always)]

@@ -17,7 +17,7 @@ mod solo_kernel;
 pub use config::{BatchConfig, LaneWidth, build, build_solo};
 pub(crate) use config::{Configured, configure, configure_solo};
 pub use element::{ObsElement, ObsMut};
-pub(crate) use lane_kernel::check_state;
+pub(crate) use lane_kernel::{check_lane_state, check_state};
 pub(crate) use row_wise::TileScratch;
 
 use crate::error::{Error, Result};
