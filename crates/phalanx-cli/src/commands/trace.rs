@@ -21,8 +21,14 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     }
     let out = BufWriter::new(io::stdout().lock());
     let mut printer = Printer { out, spec: run.spec().clone(), precision: args.precision.into() };
-    printer.begin(args.format, run.params()).map_err(Failure::stdout)?;
-    run.play(args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
+    let mut params = Some(run.params());
+    run.play(args.autoreset, |row| {
+        // With the first row, not before: a run that is refused has none.
+        if let Some(params) = params.take() {
+            printer.begin(args.format, params).map_err(Failure::stdout)?;
+        }
+        printer.row(args.format, row).map_err(Failure::stdout)
+    })?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
