@@ -5,6 +5,7 @@
 //! [`Batch`](crate::batch::Batch) interface, with the same randomness, autoreset and snapshots.
 
 use crate::batch::ObsElement;
+use crate::env::COUNTERS;
 use crate::error::Result;
 use crate::rng::Draws;
 use crate::space::EnvSpec;
@@ -87,6 +88,12 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
             0 => 0,
             count => legal().nth(below(count as u32) as usize).expect("a rank below their number"),
         }
+    }
+
+    /// How a finished episode went, from its last state: what [`EnvSpec::scores`] names, in numbers that are not
+    /// negative. A run shows their means.
+    fn scores(&self, _state: &Self::State) -> [f32; COUNTERS] {
+        [0.0; COUNTERS]
     }
 
     /// The state as numbers, in the order of [`EnvSpec::state_names`].

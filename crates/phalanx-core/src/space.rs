@@ -265,6 +265,8 @@ pub struct EnvSpec {
     pub notes: Vec<String>,
     /// Names of what [`LaneEnv::counts`] counts in every step, two at most.
     pub counters: &'static [&'static str],
+    /// Names of what [`SoloEnv::scores`](crate::solo::SoloEnv::scores) says of every finished episode, two at most.
+    pub scores: &'static [&'static str],
 }
 
 /// Whether a state allows some actions only.
@@ -304,6 +306,7 @@ impl EnvSpec {
             action_mask: ActionMask::None,
             constraints: Vec::new(),
             counters: &[],
+            scores: &[],
             notes: Vec::new(),
         }
     }

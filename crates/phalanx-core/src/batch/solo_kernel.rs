@@ -12,7 +12,7 @@ use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
 use crate::space::ActionSpace;
-use crate::stats::Tally;
+use crate::stats::{Tally, fixed_score};
 
 /// An environment that vectorises inside one copy.
 #[derive(Debug)]
@@ -62,6 +62,7 @@ impl<E: SoloEnv> SoloKernel<E> {
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, E::Elem>,
+        scores: &mut [u64; COUNTERS],
     ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
@@ -101,6 +102,8 @@ impl<E: SoloEnv> SoloKernel<E> {
             let truncated = steps == at.max_steps;
             (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
             if terminated || truncated {
+                let scored = self.env.scores(state).map(fixed_score);
+                scores.iter_mut().zip(scored).for_each(|(sum, score)| *sum += score);
                 out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
                 if self.guard.is_active() {
@@ -148,16 +151,16 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         mode: Autoreset,
         out: Out<'_, E::Elem>,
     ) -> [u64; COUNTERS] {
-        let mut out = out;
+        let (mut out, mut scores) = (out, [0; COUNTERS]);
         let dim = out.obs.len() / out.rewards.len();
         let components = self.action.components();
         let cells = cells.rows.chunks_exact_mut(BLOCK).zip(cells.book.chunks_exact_mut(BOOK_LINES));
         for (i, (rows, book)) in cells.enumerate() {
             let at = At { block: at.block + i, ..at };
             let actions = actions.slice(i * BLOCK * components, at.envs() * components);
-            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim));
+            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim), &mut scores);
         }
-        [0; COUNTERS]
+        scores
     }
 
     fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [E::Elem]) {

@@ -133,11 +133,6 @@ impl<const N: usize> Encoding<N> {
         Self { format, operations: filter.unwrap_or(OperationSet::FULL).iter().collect() }
     }
 
-    /// How selections are written.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
     /// The operation that each value of the first component stands for.
     pub fn operations(&self) -> &[u8] {
         &self.operations

@@ -253,11 +253,6 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         Outcome { reward, terminated }
     }
 
-    /// Whether the step limit is reached.
-    pub fn is_truncated(&self, state: &State<N, W, WORDS>) -> bool {
-        state.view().head.steps >= self.config.max_steps
-    }
-
     /// Number of values of an observation.
     pub fn observation_len(&self) -> usize {
         N * N * self.config.channels.count()

@@ -154,7 +154,7 @@ fn setting<'a>(config: &'a BatchConfig, name: &str) -> Option<&'a str> {
 
 /// Makes the environment that the settings describe and does something with it.
 fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
-    let (Loaded { tasks, problems }, mode) = tasks(config)?;
+    let (Loaded { tasks, problems, notes }, mode) = tasks(config)?;
     let largest = tasks.iter().map(|task| task.extent()).fold(0, |side, (h, w)| side.max(h).max(w));
     let fitting = match largest {
         0..=5 => "5",
@@ -162,7 +162,8 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
         _ => "30",
     };
     let canvas = CANVASES.iter().find(|side| setting(config, "canvas") == Some(side)).copied().unwrap_or("auto");
-    let mut notes: Vec<String> = problems.iter().take(NAMED_PROBLEMS).map(|p| format!("passed over {p}")).collect();
+    let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    notes.extend(problems.iter().take(NAMED_PROBLEMS).map(|problem| format!("passed over {problem}")));
     if problems.len() > NAMED_PROBLEMS {
         notes.push(format!("passed over {} more task files", problems.len() - NAMED_PROBLEMS));
     }
@@ -183,7 +184,7 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
 }
 
 impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
-    fn new(tasks: &[Arc<Task>], source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
+    fn new(tasks: &[Arc<Task>], mut source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
         let pool = Arc::new(TaskPool::new(tasks.iter().map(|task| &**task))?);
         let mut env = ArcEnv::new(pool, Config { mode, ..Config::default() })?;
         env.configure(|own| {
@@ -197,6 +198,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
                 own.max_steps = steps;
             }
         })?;
+        source.notes.extend(env.config().reward.warning(env.config().max_steps));
         Ok(Self { env, source, flat: false })
     }
 
@@ -262,6 +264,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         EnvSpec {
             state_names: state_names::<N>(),
             options: source.into_iter().chain(options::list(self.env.config())).collect(),
+            scores: &["solved", "similarity"],
             action_mask: if restricted { ActionMask::Advisory } else { ActionMask::None },
             notes: notes.clone(),
             ..EnvSpec::new(
@@ -314,6 +317,11 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
     #[inline]
     fn observe(&self, state: &Self::State, obs: &mut [i8]) {
         self.env.observe(state, obs);
+    }
+
+    fn scores(&self, state: &Self::State) -> [f32; 2] {
+        let info = self.env.info(state);
+        [f32::from(u8::from(info.solved)), info.similarity]
     }
 
     fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
