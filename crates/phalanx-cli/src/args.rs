@@ -245,7 +245,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show no progress
+    /// Show no progress; `render` then prints nothing but JSON
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

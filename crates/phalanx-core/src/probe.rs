@@ -204,7 +204,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
     }
 
     fn state(&self) -> Vec<f64> {
-        self.env.state_values(&self.state)
+        (0..self.spec.state_names.len()).map(|field| self.env.state_value(&self.state, field)).collect()
     }
 
     fn observation(&self) -> Vec<f32> {
@@ -264,7 +264,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
         let obs = self.observation();
         let signal = |signal| match signal {
             Signal::Observation(at) => obs[at],
-            Signal::State(at) => self.state()[at] as f32,
+            Signal::State(at) => self.env.state_value(&self.state, at) as f32,
             Signal::Action(at) => action.component(at),
         };
         let verdict = self.guard.judge(outcome.reward, Rule::lanes, signal, |_, _| {});

@@ -96,8 +96,8 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
         [0.0; COUNTERS]
     }
 
-    /// The state as numbers, in the order of [`EnvSpec::state_names`].
-    fn state_values(&self, state: &Self::State) -> Vec<f64>;
+    /// A field of the state as a number, by its place in [`EnvSpec::state_names`].
+    fn state_value(&self, state: &Self::State, field: usize) -> f64;
 
     /// Sets the state from numbers; their count and finiteness are already checked.
     fn set_state_values(&self, state: &mut Self::State, values: &[f64]) -> Result<()>;

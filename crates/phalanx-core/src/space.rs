@@ -283,6 +283,9 @@ pub enum ActionMask {
 }
 
 impl EnvSpec {
+    /// The step limit of an environment whose rules end every episode; the longest there is.
+    pub const NO_LIMIT: u32 = (1 << 31) - 1;
+
     /// An environment without parameters, options, masks or constraints.
     pub fn new(
         name: &'static str,

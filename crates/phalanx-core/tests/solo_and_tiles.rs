@@ -114,8 +114,8 @@ impl SoloEnv for SoloWalk {
         obs.copy_from_slice(&[state.position, state.kicks as f32]);
     }
 
-    fn state_values(&self, state: &SoloState) -> Vec<f64> {
-        vec![f64::from(state.position), f64::from(state.kicks)]
+    fn state_value(&self, state: &SoloState, field: usize) -> f64 {
+        [f64::from(state.position), f64::from(state.kicks)][field]
     }
 
     fn set_state_values(&self, state: &mut SoloState, values: &[f64]) -> Result<()> {
@@ -425,6 +425,9 @@ fn priors_are_log_normal() {
         build(Walk, &BatchConfig { settings, ..config(3, 1, Autoreset::SameStep) })
     };
     assert_eq!(exact(&[("kick_scale", "0")]).unwrap().param("kick", 1).unwrap(), 0.125);
+    let draws_too_much = exact(&[("kick_scale", "9")]).err().unwrap().to_string();
+    assert!(draws_too_much.starts_with("parameter kick of Walk-v0, as its prior draws it for environment "));
+    assert!(draws_too_much.ends_with(", but must be from 0 to 1"), "{draws_too_much}");
     for wrong in [("kick_scale", "-1"), ("kick_scale", "x"), ("kik_scale", "1"), ("kick_loc", "9")] {
         assert!(exact(&[wrong]).is_err(), "{wrong:?}");
     }
@@ -469,8 +472,8 @@ impl SoloEnv for Lock {
         k == 1 || choice > *state
     }
 
-    fn state_values(&self, state: &u32) -> Vec<f64> {
-        vec![f64::from(*state)]
+    fn state_value(&self, state: &u32, _field: usize) -> f64 {
+        f64::from(*state)
     }
 
     fn set_state_values(&self, state: &mut u32, values: &[f64]) -> Result<()> {

@@ -81,8 +81,6 @@ impl Default for BatchConfig {
 
 /// The most environments a batch can have: they are numbered in 32 bits.
 const MAX_ENVS: usize = 1 << 31;
-/// The longest episodes.
-const MAX_STEPS: u32 = (1 << 31) - 1;
 
 /// A batch of environments in lanes.
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
@@ -192,10 +190,10 @@ fn check_once(spec: &EnvSpec, settings: &[(String, String)]) -> Result<()> {
 /// Finds out what `name = value` sets, and checks what does not need the environment.
 fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
     if name == "max_steps" {
-        let steps = value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps));
+        let steps = value.parse().ok().filter(|steps| (1..=EnvSpec::NO_LIMIT).contains(steps));
         let what = || format!("max_steps of {}", spec.name);
         return steps.map(Setting::MaxSteps).ok_or_else(|| {
-            Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {MAX_STEPS}"))
+            Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {}", EnvSpec::NO_LIMIT))
         });
     }
     if let Some(option) = spec.options.iter().find(|o| o.name == name) {

@@ -11,7 +11,7 @@ use crate::rng::{Purpose, Stream};
 use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
-use crate::space::ActionSpace;
+use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::{Tally, fixed_score};
 
 /// An environment that vectorises inside one copy.
@@ -20,11 +20,14 @@ pub(super) struct SoloKernel<E: SoloEnv> {
     env: E,
     guard: Guard,
     action: ActionSpace,
+    /// Fields of the state.
+    fields: usize,
 }
 
 impl<E: SoloEnv> SoloKernel<E> {
     pub(super) fn new(env: E, guard: Guard) -> Self {
-        Self { action: env.spec().action, env, guard }
+        let EnvSpec { action, state_names, .. } = env.spec();
+        Self { env, guard, action, fields: state_names.len() }
     }
 
     /// The action of one environment of a block.
@@ -87,7 +90,7 @@ impl<E: SoloEnv> SoloKernel<E> {
             if self.guard.is_active() {
                 let signal = |signal| match signal {
                     Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
-                    Signal::State(at) => self.env.state_values(state)[at] as f32,
+                    Signal::State(at) => self.env.state_value(state, at) as f32,
                     Signal::Action(at) => action.component(at),
                 };
                 let verdict = self.guard.judge(reward, Rule::lanes, signal, |_, _| {});
@@ -204,7 +207,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn state(&self, rows: &[E::State], lane: usize) -> Vec<f64> {
-        self.env.state_values(&rows[lane])
+        (0..self.fields).map(|field| self.env.state_value(&rows[lane], field)).collect()
     }
 
     fn set_state(&self, rows: &mut [E::State], lane: usize, values: &[f64]) -> Result<()> {

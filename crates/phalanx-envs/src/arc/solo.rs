@@ -34,7 +34,7 @@ pub type Arc30 = ArcSolo<30, 4, { words(30, 4) }>;
 /// Sides of the canvases there are, and the smallest one that holds the tasks.
 const CANVASES: &[&str] = &["auto", "5", "10", "30"];
 
-/// What comes before the cells in [`SoloEnv::state_values`].
+/// What comes before the cells in [`SoloEnv::state_value`].
 const HEAD_NAMES: [&str; 9] =
     ["height", "width", "pair", "steps", "attempts", "operation", "rejected", "allowed_low", "allowed_high"];
 
@@ -347,10 +347,10 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         }
     }
 
-    fn state_values(&self, state: &Self::State) -> Vec<f64> {
+    fn state_value(&self, state: &Self::State, field: usize) -> f64 {
         let view = state.view();
         let head = view.head;
-        let mut values = vec![
+        let of_head = [
             f64::from(head.size.height),
             f64::from(head.size.width),
             f64::from(head.pair),
@@ -361,12 +361,13 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
             f64::from(head.allowed_low),
             f64::from(head.allowed_high),
         ];
-        for cells in [view.grid, view.clipboard] {
-            let rows = bytes(cells).chunks_exact(8 * W);
-            values.extend(rows.flat_map(|row| row[..N].iter().map(|cell| f64::from(*cell))));
+        let Some(place) = field.checked_sub(of_head.len()) else { return of_head[field] };
+        let cell = |cells| f64::from(bytes(cells)[place % (N * N) / N * 8 * W + place % N]);
+        match place / (N * N) {
+            0 => cell(view.grid),
+            1 => cell(view.clipboard),
+            _ => f64::from(view.selection.0[place - 2 * N * N]),
         }
-        values.extend(view.selection.0.iter().map(|row| f64::from(*row)));
-        values
     }
 
     fn set_state_values(&self, state: &mut Self::State, values: &[f64]) -> Result<()> {
@@ -576,18 +577,20 @@ mod tests {
         let solo = ArcSolo::<N, W, WORDS>::new(&tasks, source, Mode::Train, &BatchConfig::default()).unwrap();
         let mut word = random_words(9);
         let mut state = State::zeroed();
+        let fields = solo.spec().state_names.len();
+        let numbers =
+            |state: &State<N, W, WORDS>| (0..fields).map(|field| solo.state_value(state, field)).collect::<Vec<_>>();
         solo.reset(&mut state, &mut Stream::<f32>::of_seed(1, 0).draws(Purpose::Reset, 0, 0));
         let n = solo.env.encoding().flat_size().unwrap();
         for _ in 0..300 {
             solo.env.step(&mut state, &solo.env.encoding().decode_flat(u64::from(word()) % n));
-            let values = solo.state_values(&state);
-            assert_eq!(values.len(), solo.spec().state_names.len());
+            let values = numbers(&state);
             let mut copy = State::zeroed();
             solo.set_state_values(&mut copy, &values).unwrap();
             assert!(copy == state, "{:?} {:?}", copy.view(), state.view());
             state.view_mut().head.attempts = 0;
         }
-        let mut values = solo.state_values(&state);
+        let mut values = numbers(&state);
         values[HEAD_NAMES.len()] = 10.0;
         let message = solo.set_state_values(&mut state, &values).unwrap_err().to_string();
         assert_eq!(message, "grid[0,0] is 10, but must be a whole number from 0 to 9");
