@@ -16,7 +16,7 @@ use crate::files;
 /// The commands that take a file. One file serves them all: a key that only another of them knows is passed over.
 const COMMANDS: [&str; 3] = ["rollout", "trace", "render"];
 
-/// Flags that may be given several times, and the table or list of the file that stands for them.
+/// Flags that may be given several times; in a file they are the tables params and policy_args, and a list of [safety].
 const REPEATED: [&str; 3] = ["param", "policy-arg", "constraint"];
 
 /// What the command line and the file of its `--config` amount to.
@@ -39,7 +39,8 @@ pub(crate) fn expand(arguments: Vec<OsString>) -> Result<Expanded, Failure> {
     let bytes = files::read_regular(Path::new(path))?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{path} is not text")))?;
     let table: Table = toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let before = error.span().map_or(0, |span| span.start);
+        let line = 1 + text.bytes().take(before).filter(|byte| *byte == b'\n').count();
         Failure::input(format!("{path}, line {line}: {}", error.message().replace('\n', ", ")))
     })?;
     let flags = Reader { path, command: name, own, flags: Vec::new() }.read(&table)?;
