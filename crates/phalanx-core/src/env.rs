@@ -361,6 +361,12 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Checks that a state which a user sets can come about; its numbers are finite, and whole where they are
+    /// integers.
+    fn check_state(&self, _state: &Self::State<f64>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// A start state.
     fn reset<R: Real>(&self, params: &Self::Params<R>, draws: &mut Draws<R>) -> Self::State<R>;
 

@@ -592,6 +592,19 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         }
     }
 
+    fn illegal(&self, at: At<'_>, rows: &[Line], actions: &[i32]) -> u32 {
+        let book = [Line::default(); BOOK_LINES];
+        at.groups::<R>().fold(0, |illegal, (lane, envs)| {
+            let group = self.plant.load::<R, false>(at, rows, &book, lane);
+            let legal = group.env.legal(&group.params, &group.state);
+            (0..envs).fold(illegal, |bits, env| bits | (!legal.lane(env) >> actions[lane + env] & 1) << (lane + env))
+        })
+    }
+
+    fn choose_legal(&self, _: &[Line], _: usize, _: usize, _: &dyn Fn(u32) -> u32) -> u32 {
+        unreachable!("policies decide inside of the lanes");
+    }
+
     fn guard(&self) -> &Guard {
         &self.plant.guard
     }
@@ -627,7 +640,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn set_state(&self, rows: &mut [Line], lane: usize, values: &[f64]) -> Result<()> {
-        check_state(&self.plant.env.spec(), values)?;
+        check_lane_state(&self.plant.env, values)?;
         E::State::<f32>::from_values(|field, _| values[field]).store(rows, lane);
         Ok(())
     }
@@ -677,6 +690,19 @@ pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
         None => Ok(()),
         Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
     }
+}
+
+/// Checks a state that a user gives to an environment in lanes.
+pub(crate) fn check_lane_state<E: LaneEnv>(env: &E, values: &[f64]) -> Result<()> {
+    let spec = env.spec();
+    check_state(&spec, values)?;
+    // Double precision holds every number but what an integer cannot be.
+    let state = E::State::<f64>::from_values(|field, _| values[field]);
+    if let Some(field) = (0..values.len()).find(|field| state.value(*field, 0) != values[*field]) {
+        let what = format!("{} of the state", spec.state_names[field]);
+        return Err(Error::out_of_range(what, values[field], format!("a whole number from 0 to {}", u32::MAX)));
+    }
+    env.check_state(&state).map_err(|why| Error::ImpossibleState { env: spec.name.to_owned(), why })
 }
 
 #[inline(always)]
