@@ -10,6 +10,7 @@ use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
 
+use crate::config_file::{self, Expanded};
 use crate::failure::Failure;
 
 /// Steps a million reinforcement-learning environments in lockstep.
@@ -74,6 +75,11 @@ pub(crate) struct EnvArgs {
     /// Seed of all randomness
     #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
     pub(crate) seed: u64,
+    /// TOML file with any of these flags as keys (num_envs for --num-envs), and the tables [params],
+    /// [policy_args] and [safety] (mode, constraints); what is given here as well takes its place
+    // `config_file::expand` has put its contents into the arguments; this is here for `--help`.
+    #[arg(long = "config", value_name = "FILE")]
+    pub(crate) config_file: Option<PathBuf>,
 }
 
 impl EnvArgs {
@@ -239,7 +245,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show no progress
+    /// Show no progress; `render` then prints nothing but JSON
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -352,8 +358,9 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Parses the command line; what clap has to say about a mistake becomes one sentence.
 pub(crate) fn parse() -> Result<Cli, Failure> {
-    use clap::error::ErrorKind;
-    Cli::try_parse().map_err(|error| match error.kind() {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Expanded { arguments, source } = config_file::expand(std::env::args_os().collect())?;
+    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
             "a command is needed: envs, rollout, trace, tasks, render, demo or completions (see 'phalanx --help')",
@@ -364,7 +371,13 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
                 .lines()
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
             let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-            Failure::input(sentence.join(" ").trim_start_matches("error: ").to_owned())
+            let sentence = sentence.join(" ").trim_start_matches("error: ").to_owned();
+            match (source, error.get(ContextKind::InvalidValue)) {
+                (Some((path, values)), Some(ContextValue::String(wrong))) if values.contains(wrong) => {
+                    Failure::input(format!("{path}: {sentence}"))
+                }
+                _ => Failure::input(sentence),
+            }
         }
     })
 }

@@ -8,6 +8,7 @@
 
 mod args;
 mod commands;
+mod config_file;
 mod failure;
 mod files;
 mod machine;

@@ -106,6 +106,15 @@ fn counts_and_values() {
     );
     refused_with(&["trace", "--env", "CartPole-v1", "--state", "1,2,x,4"], &["--state has 'x'"]);
     refused_with(&["trace", "--env", "CartPole-v1", "--state", "1,2,inf,4"], &["theta of the state is inf"]);
+    for (env, state, part) in [
+        ("TicTacToe-v0", "3,6,0,0", "the state of TicTacToe-v0 is impossible: x (3) and o (6) have a cell in common"),
+        ("TicTacToe-v0", "1.5,2,0,0", "x of the state is 1.5, but must be a whole number from 0 to"),
+        ("ccasr-gfp-sysid", "0,2.5,0,0,0,0,0,0", "F is 2.5, but molecules come as whole numbers"),
+        ("opto-hill-1d", "-1,0,0,0,0,0,0", "X is -1, but molecules come as whole numbers"),
+        ("gene-circuit", "0,0,0,0,0,0,0,0,-2,0,0", "fired of the state is -2, but must be a whole number"),
+    ] {
+        refused_with(&["trace", "--env", env, "--state", state], &[part]);
+    }
     refused_with(&["trace", "--env", "CartPole-v1", "--actions", "random:0"], &["random:T"]);
     refused_with(
         &["trace", "--env", "CartPole-v1", "--actions", "no-such-file.csv"],
@@ -127,6 +136,14 @@ fn action_files() {
     refused("CartPole-v1", b"0\n-1\n", &["line 2"]);
     refused("CartPole-v1", b"0.5\n", &["line 1", "0.5"]);
     refused("CartPole-v1", b"left\n", &["line 1: column 1 is 'left'"]);
+    // Legal by itself, but not where the second move finds its cell taken: nothing is printed in any format.
+    for more in [&["--format", "json"][..], &["--format", "csv"], &["--render", "ansi"]] {
+        let path = folder.path().join("moves.csv");
+        std::fs::write(&path, "0\n4\n4\n").unwrap();
+        let trace = ["trace", "--env", "TicTacToe-v0", "--param", "opponent=self_play", "--actions"];
+        let arguments = [&trace, &[path.to_str().unwrap()][..], more].concat();
+        refused_with(&arguments, &["moves.csv, line 3", "is 4, but must be legal in this state: 1, 2, 3"]);
+    }
     refused("Pendulum-v1", b"0.5\nNaN\n", &["line 2: column 1 is 'NaN'"]);
     refused("Pendulum-v1", b"inf\n", &["line 1"]);
     refused("Pendulum-v1", b"", &["holds no actions"]);

@@ -26,6 +26,10 @@ fn every_format_is_written_and_nothing_else() {
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes.starts_with(magic) && bytes.len() == report["bytes"].as_u64().unwrap() as usize, "{name}");
     }
+    let quiet = folder.path().join("x.svg");
+    let quiet = ["render", "--env", "two-armed-bandit", "--out", quiet.to_str().unwrap(), "--quiet"];
+    let output = phalanx(&quiet);
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
 }
 

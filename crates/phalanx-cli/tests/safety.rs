@@ -36,6 +36,8 @@ fn trace_shows_cost_and_violations() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().ends_with("reward,terminated,truncated,cost,cost.lean"));
     assert!(lines.clone().skip(1).any(|line| line.ends_with(",-1,false,false,1,1")), "{text}");
+    let quoted = stdout(&[&trace[..], &["--constraint", "theta<=1:name=\"so\", he said"]].concat());
+    assert!(quoted.lines().next().unwrap().ends_with(",\"cost.\"\"so\"\", he said\""), "{quoted}");
     let document = json(&[&trace[..], &LEAN, &["--format", "json"]].concat());
     assert_eq!(document["constraints"][0], "lean");
     let steps = document["steps"].as_array().unwrap();
@@ -49,6 +51,8 @@ fn wrong_constraints_are_refused_in_one_sentence() {
         ("theta", "the bounds of constraint 'theta'"),
         ("theta<=x", "the bounds"),
         ("theta<=1:firm", "':firm'"),
+        ("theta<=1:hard:soft", "the part ':soft' of constraint 'theta<=1:hard:soft' is the second of its kind"),
+        ("1<theta<1", "the range of constraint '1<theta<1' is empty"),
         ("theta<=1:penalty=3", "not positive"),
         ("theta<=1e39", "3.4e38"),
         ("theta<=1:soft:penalty=-1e300", "3.4e38"),

@@ -280,7 +280,12 @@ impl<R: Real> LaneAction<R> for Discrete<R> {
 impl<R: Real, const K: usize> LaneAction<R> for [R; K] {
     #[inline(always)]
     fn from_decision<P: LanePolicy>(decision: &mut Decision<'_, P, R>) -> Self {
-        std::array::from_fn(|k| decision.component(k))
+        // A plain loop: the closure of `from_fn` was not inlined, and a call in a roll-out spills the whole group.
+        let mut action = [R::splat(0.0); K];
+        for (k, component) in action.iter_mut().enumerate() {
+            *component = decision.component(k);
+        }
+        action
     }
 
     #[inline(always)]
@@ -356,6 +361,12 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Checks that a state which a user sets can come about; its numbers are finite, and whole where they are
+    /// integers.
+    fn check_state(&self, _state: &Self::State<f64>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// A start state.
     fn reset<R: Real>(&self, params: &Self::Params<R>, draws: &mut Draws<R>) -> Self::State<R>;
 
@@ -367,6 +378,20 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         action: Self::Action<R>,
         draws: &mut Draws<R>,
     ) -> Step<Self::State<R>, R>;
+
+    /// [`step`](Self::step) from a state whose observation is at hand, as in every roll-out: an environment that
+    /// observes what its step needs, such as a sine, need not compute it again. Gives the same bits.
+    #[inline(always)]
+    fn step_seen<R: Real>(
+        &self,
+        params: &Self::Params<R>,
+        state: &Self::State<R>,
+        _seen: &Self::Obs<R>,
+        action: Self::Action<R>,
+        draws: &mut Draws<R>,
+    ) -> Step<Self::State<R>, R> {
+        self.step(params, state, action, draws)
+    }
 
     /// What a policy sees of a state.
     fn observe<R: Real>(&self, params: &Self::Params<R>, state: &Self::State<R>) -> Self::Obs<R>;

@@ -36,6 +36,14 @@ pub enum Error {
         /// Which, and why.
         why: String,
     },
+    /// A state that cannot come about.
+    #[error("the state of {env} is impossible: {why}")]
+    ImpossibleState {
+        /// The environment.
+        env: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A slice has the wrong length.
     #[error("{what} has {actual} elements, but {expected} are needed")]
     Length {

@@ -4,7 +4,7 @@
 //! it goes through the same states, bit for bit, as environment 0 of a batch with the same seed. In
 //! `f64` it is the parity mode for comparisons with a reference implementation ([`Real::PARITY`]).
 
-use crate::batch::{BatchConfig, Configured, ObsElement, check_state, configure, configure_solo};
+use crate::batch::{BatchConfig, Configured, ObsElement, check_lane_state, check_state, configure, configure_solo};
 use crate::env::{LaneAction, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::Real;
@@ -51,7 +51,8 @@ pub trait Probe {
     fn set_state(&mut self, state: &[f64]) -> Result<()>;
     /// Starts the next episode.
     fn next_episode(&mut self);
-    /// Which actions are legal now, for an environment with masks; else empty.
+    /// Which actions are legal now, for an environment with masks: a flag for each choice of each component;
+    /// else empty.
     fn action_mask(&self) -> Vec<bool>;
     /// The action that `policy` takes at its `tick`-th step; `memory` is what it remembers.
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>>;
@@ -124,7 +125,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
     }
 
     fn set_state(&mut self, state: &[f64]) -> Result<()> {
-        check_state(&self.spec, state)?;
+        check_lane_state(&self.env, state)?;
         self.state = E::State::from_values(|field, _| state[field]);
         self.steps = 0;
         Ok(())
@@ -148,7 +149,8 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
 
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
         let obs = self.env.observe(&self.params, &self.state);
-        let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, mask: self.action_mask() };
+        let legal = (self.spec.action_mask != ActionMask::None).then(|| self.env.legal(&self.params, &self.state));
+        let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, legal };
         place.decide(policy, obs.as_ref(), memory)
     }
 
@@ -186,6 +188,12 @@ struct SoloProbe<E: SoloEnv> {
     state: E::State,
 }
 
+impl<E: SoloEnv> SoloProbe<E> {
+    fn choices(&self, k: usize) -> u32 {
+        self.spec.action.choices(k).expect("masks are for discrete actions")
+    }
+}
+
 impl<E: SoloEnv> Probe for SoloProbe<E> {
     fn spec(&self) -> &EnvSpec {
         &self.spec
@@ -196,7 +204,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
     }
 
     fn state(&self) -> Vec<f64> {
-        self.env.state_values(&self.state)
+        (0..self.spec.state_names.len()).map(|field| self.env.state_value(&self.state, field)).collect()
     }
 
     fn observation(&self) -> Vec<f32> {
@@ -219,19 +227,26 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
     }
 
     fn action_mask(&self) -> Vec<bool> {
-        match self.spec.action {
-            ActionSpace::Discrete { n } if self.spec.action_mask != ActionMask::None => {
-                let mut mask = vec![true; n as usize];
-                self.env.action_mask(&self.state, &mut mask);
-                mask
-            }
-            _ => Vec::new(),
+        if self.spec.action_mask == ActionMask::None {
+            return Vec::new();
         }
+        let flags = |k: usize| (0..self.choices(k)).map(move |choice| self.env.is_legal(&self.state, k, choice));
+        (0..self.spec.action.components()).flat_map(flags).collect()
     }
 
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
-        let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, mask: self.action_mask() };
-        place.decide(policy, &self.observation(), memory)
+        match policy {
+            Policy::Random(random) if self.spec.action_mask != ActionMask::None => {
+                policy.check(&self.spec)?;
+                let choose =
+                    |k, below: &dyn Fn(u32) -> u32| self.env.choose_legal(&self.state, k, self.choices(k), below);
+                Ok(random.legal_action(&self.stream, tick, choose).map(f64::from).collect())
+            }
+            _ => {
+                let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, legal: None };
+                place.decide(policy, &self.observation(), memory)
+            }
+        }
     }
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
@@ -249,7 +264,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
         let obs = self.observation();
         let signal = |signal| match signal {
             Signal::Observation(at) => obs[at],
-            Signal::State(at) => self.state()[at] as f32,
+            Signal::State(at) => self.env.state_value(&self.state, at) as f32,
             Signal::Action(at) => action.component(at),
         };
         let verdict = self.guard.judge(outcome.reward, Rule::lanes, signal, |_, _| {});
@@ -268,7 +283,8 @@ struct Place<'a, R: Real> {
     stream: &'a Stream<R>,
     tick: u64,
     step: R::Uint,
-    mask: Vec<bool>,
+    /// The legal actions, bit by bit, where some are not.
+    legal: Option<R::Uint>,
 }
 
 impl<R: Real<Uint = u32, Mask = bool>> Place<'_, R> {
@@ -286,9 +302,8 @@ impl<R: Real<Uint = u32, Mask = bool>> Place<'_, R> {
         policy.replenish(self.stream, self.tick, 1, &mut working_space);
         let moment = Moment { stream: self.stream, tick: self.tick, step: self.step };
         let mut decision = Decision::new(policy, moment, obs, &mut remembered, &mut working_space);
-        if !self.mask.is_empty() {
-            let bits = self.mask.iter().enumerate().fold(0, |bits, (i, legal)| bits | u32::from(*legal) << i);
-            decision = decision.among(bits);
+        if let Some(legal) = self.legal {
+            decision = decision.among(legal);
         }
         let action = match &self.spec.action {
             ActionSpace::Discrete { .. } => vec![f64::from(decision.index())],
@@ -314,24 +329,37 @@ pub fn check_action(spec: &EnvSpec, action: &[f64]) -> Result<()> {
         });
     }
     for (k, value) in action.iter().enumerate() {
-        let choices = match &spec.action {
-            ActionSpace::Discrete { n } => *n,
-            ActionSpace::MultiDiscrete { sizes } => sizes[k],
-            ActionSpace::Box { .. } if value.is_finite() => continue,
-            ActionSpace::Box { .. } => return Err(Error::out_of_range("the action", "not finite", "a number")),
-        };
-        if value.fract() != 0.0 || !(0.0..f64::from(choices)).contains(value) {
-            let what = if components == 1 { "the action".to_owned() } else { format!("component {k} of the action") };
-            return Err(Error::out_of_range(what, value, format!("a whole number from 0 to {}", choices - 1)));
+        match spec.action.choices(k) {
+            None if value.is_finite() => {}
+            None => return Err(Error::out_of_range("the action", "not finite", "a number")),
+            Some(n) if value.fract() == 0.0 && (0.0..f64::from(n)).contains(value) => {}
+            Some(n) => {
+                let allowed = format!("a whole number from 0 to {}", n - 1);
+                return Err(Error::out_of_range(component_name(spec, k), value, allowed));
+            }
         }
     }
     Ok(())
 }
 
+fn component_name(spec: &EnvSpec, k: usize) -> String {
+    if spec.action.components() == 1 { "the action".to_owned() } else { format!("component {k} of the action") }
+}
+
 fn check_legal(spec: &EnvSpec, action: &[f64], mask: &[bool]) -> Result<()> {
-    if spec.action_mask != ActionMask::Binding || mask[action[0] as usize] {
+    if spec.action_mask != ActionMask::Binding {
         return Ok(());
     }
-    let legal: Vec<_> = (0..mask.len()).filter(|i| mask[*i]).map(|i| i.to_string()).collect();
-    Err(Error::out_of_range("the action", action[0], format!("legal in this state: {}", legal.join(", "))))
+    let mut flags = mask.iter();
+    for (k, value) in action.iter().enumerate() {
+        let choices = spec.action.choices(k).expect("masks are for discrete actions");
+        let legal: Vec<_> =
+            (0..choices).zip(&mut flags).filter(|(_, legal)| **legal).map(|(choice, _)| choice).collect();
+        if !legal.contains(&(*value as u32)) {
+            let legal: Vec<_> = legal.iter().map(u32::to_string).collect();
+            let allowed = format!("legal in this state: {}", legal.join(", "));
+            return Err(Error::out_of_range(component_name(spec, k), value, allowed));
+        }
+    }
+    Ok(())
 }

@@ -130,29 +130,34 @@ impl Constraint {
         };
         let mut parts = text.split(':').map(str::trim);
         let bounds = parts.next().unwrap_or_default();
-        let mut severity = Severity::Hard;
-        let (mut penalty, mut terminates, mut name) = (None, None, None);
+        let (mut severity, mut penalty, mut terminates, mut name) = (None, None, None, None);
         for part in parts {
-            match part.split_once('=').map_or((part, None), |(key, value)| (key.trim(), Some(value.trim()))) {
-                ("hard", None) => severity = Severity::Hard,
-                ("soft", None) => severity = Severity::Soft,
-                ("penalty", Some(value)) => {
-                    let number = value.parse().ok().filter(|p: &f64| p.is_finite() && *p <= 0.0);
-                    penalty = Some(number.ok_or_else(|| wrong("the penalty", "a number that is not positive"))?);
-                }
-                ("terminate", Some("true")) => terminates = Some(true),
-                ("terminate", Some("false")) => terminates = Some(false),
-                ("name", Some(value)) if !value.is_empty() => name = Some(value.to_owned()),
-                _ => {
-                    let allowed = "hard, soft, penalty=NUMBER, terminate=true, terminate=false or name=NAME";
-                    return Err(wrong(&format!("the part ':{part}'"), allowed));
-                }
+            let repeated =
+                match part.split_once('=').map_or((part, None), |(key, value)| (key.trim(), Some(value.trim()))) {
+                    ("hard", None) => severity.replace(Severity::Hard).is_some(),
+                    ("soft", None) => severity.replace(Severity::Soft).is_some(),
+                    ("penalty", Some(value)) => {
+                        let number = value.parse().ok().filter(|p: &f64| p.is_finite() && *p <= 0.0);
+                        let number = number.ok_or_else(|| wrong("the penalty", "a number that is not positive"))?;
+                        penalty.replace(number).is_some()
+                    }
+                    ("terminate", Some("true")) => terminates.replace(true).is_some(),
+                    ("terminate", Some("false")) => terminates.replace(false).is_some(),
+                    ("name", Some(value)) if !value.is_empty() => name.replace(value.to_owned()).is_some(),
+                    _ => {
+                        let allowed = "hard, soft, penalty=NUMBER, terminate=true, terminate=false or name=NAME";
+                        return Err(wrong(&format!("the part ':{part}'"), allowed));
+                    }
+                };
+            if repeated {
+                let what = format!("the part ':{part}' of constraint '{text}'");
+                return Err(Error::out_of_range(what, "the second of its kind", "the only one"));
             }
         }
         let (signal, low, high) = parse_bounds(bounds)
             .ok_or_else(|| wrong("the bounds", "such as temperature<=350, pressure>0 or 273<=temperature<=373"))?;
         let name = name.unwrap_or_else(|| bounds.to_owned());
-        let constraint = Self::unbounded(name.into(), signal.into(), severity);
+        let constraint = Self::unbounded(name.into(), signal.into(), severity.unwrap_or(Severity::Hard));
         Ok(Self {
             low,
             high,
@@ -263,6 +268,12 @@ impl Rule {
         Self { signal, range, lines, severity, penalty, terminates }
     }
 
+    /// Whether no number is safe, as in `1 < x < 1`.
+    fn is_empty(&self) -> bool {
+        let (low, high) = self.range::<f32>();
+        low > high
+    }
+
     /// The smallest and the largest safe value for any number type.
     pub(crate) fn range<R: Real>(&self) -> (R, R) {
         if R::PARITY {
@@ -332,6 +343,10 @@ impl Guard {
         let rules =
             spec.constraints.iter().map(|constraint| Ok(Rule::new(constraint, find_signal(spec, &constraint.signal)?)));
         let rules = rules.collect::<Result<Vec<_>>>()?;
+        if let Some((constraint, _)) = spec.constraints.iter().zip(&rules).find(|(_, rule)| rule.is_empty()) {
+            let what = format!("the range of constraint '{}'", constraint.name);
+            return Err(Error::out_of_range(what, "empty", "one that a number in single precision can lie in"));
+        }
         if config.mode == SafetyMode::Off {
             spec.constraints.clear();
         }
@@ -550,11 +565,28 @@ mod tests {
             ("5<=t<=4", "bounds"),
             ("1<t>2", "bounds"),
             ("t<=3:hadr", "':hadr'"),
+            ("t<=3:hard:soft", "':soft'"),
+            ("t<=3:soft:soft", "the second of its kind"),
+            ("t<=3:penalty=-1:name=a:penalty=-2", "':penalty=-2'"),
             ("t<=3:penalty=5", "penalty"),
             ("t<=3:terminate=maybe", "':terminate=maybe'"),
         ] {
             let message = Constraint::parse(text).unwrap_err().to_string();
             assert!(message.contains(part) && message.contains(text), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_empty_range_is_refused() {
+        for (text, empty) in
+            [("1<t<1", true), ("1<=t<1", true), ("1<t<=1", true), ("1<=t<=1", false), ("1<t<1.00000001", true)]
+        {
+            let config = SafetyConfig { constraints: vec![Constraint::parse(text).unwrap()], ..Default::default() };
+            let found = Guard::new(&config, &mut EnvSpec { constraints: vec![], ..spec() });
+            match found.map(|_| ()) {
+                Err(error) => assert!(empty && error.to_string().contains("is empty, but must be"), "{text}: {error}"),
+                Ok(()) => assert!(!empty, "{text}"),
+            }
         }
     }
 

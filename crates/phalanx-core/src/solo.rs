@@ -5,6 +5,7 @@
 //! [`Batch`](crate::batch::Batch) interface, with the same randomness, autoreset and snapshots.
 
 use crate::batch::ObsElement;
+use crate::env::COUNTERS;
 use crate::error::Result;
 use crate::rng::Draws;
 use crate::space::EnvSpec;
@@ -71,13 +72,32 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     /// Writes what a policy sees of a state.
     fn observe(&self, state: &Self::State, obs: &mut [Self::Elem]);
 
-    /// Writes which actions are legal, for an environment with one discrete choice.
-    fn action_mask(&self, _state: &Self::State, mask: &mut [bool]) {
-        mask.fill(true);
+    /// Whether a choice of component `k` of a discrete action is legal; asked where
+    /// [`EnvSpec::action_mask`] says that some are not. Components are judged one by one, as in the masks of
+    /// Gymnasium's `MultiDiscrete`.
+    fn is_legal(&self, _state: &Self::State, _k: usize, _choice: u32) -> bool {
+        true
     }
 
-    /// The state as numbers, in the order of [`EnvSpec::state_names`].
-    fn state_values(&self, state: &Self::State) -> Vec<f64>;
+    /// Chooses among the legal ones of the `n` choices of component `k`, by a call of `below(m)`, which draws a
+    /// number from 0 to `m - 1`; 0 where none is legal. An environment with many choices may know a way that
+    /// does not ask for each.
+    fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
+        let legal = || (0..n).filter(|choice| self.is_legal(state, k, *choice));
+        match legal().count() {
+            0 => 0,
+            count => legal().nth(below(count as u32) as usize).expect("a rank below their number"),
+        }
+    }
+
+    /// How a finished episode went, from its last state: what [`EnvSpec::scores`] names, in numbers that are not
+    /// negative. A run shows their means.
+    fn scores(&self, _state: &Self::State) -> [f32; COUNTERS] {
+        [0.0; COUNTERS]
+    }
+
+    /// A field of the state as a number, by its place in [`EnvSpec::state_names`].
+    fn state_value(&self, state: &Self::State, field: usize) -> f64;
 
     /// Sets the state from numbers; their count and finiteness are already checked.
     fn set_state_values(&self, state: &mut Self::State, values: &[f64]) -> Result<()>;

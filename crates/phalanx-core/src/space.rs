@@ -40,6 +40,20 @@ impl ActionSpace {
         }
     }
 
+    /// Choices of component `k`; none for a continuous one.
+    pub fn choices(&self, k: usize) -> Option<u32> {
+        match self {
+            Self::Discrete { n } => Some(*n),
+            Self::MultiDiscrete { sizes } => Some(sizes[k]),
+            Self::Box { .. } => None,
+        }
+    }
+
+    /// Flags of an action mask: one for each choice of each component; none for a continuous space.
+    pub fn mask_len(&self) -> Option<usize> {
+        (0..self.components()).map(|k| self.choices(k).map(|n| n as usize)).sum()
+    }
+
     /// Whether actions are whole numbers.
     pub fn is_discrete(&self) -> bool {
         !matches!(self, Self::Box { .. })
@@ -251,6 +265,8 @@ pub struct EnvSpec {
     pub notes: Vec<String>,
     /// Names of what [`LaneEnv::counts`] counts in every step, two at most.
     pub counters: &'static [&'static str],
+    /// Names of what [`SoloEnv::scores`](crate::solo::SoloEnv::scores) says of every finished episode, two at most.
+    pub scores: &'static [&'static str],
 }
 
 /// Whether a state allows some actions only.
@@ -267,6 +283,9 @@ pub enum ActionMask {
 }
 
 impl EnvSpec {
+    /// The step limit of an environment whose rules end every episode; the longest there is.
+    pub const NO_LIMIT: u32 = (1 << 31) - 1;
+
     /// An environment without parameters, options, masks or constraints.
     pub fn new(
         name: &'static str,
@@ -290,6 +309,7 @@ impl EnvSpec {
             action_mask: ActionMask::None,
             constraints: Vec::new(),
             counters: &[],
+            scores: &[],
             notes: Vec::new(),
         }
     }

@@ -22,8 +22,15 @@ pub struct EpisodeStats {
     cost_squares: u128,
     /// Steps that violated each constraint, of unfinished episodes too.
     violations: [u64; MAX_CONSTRAINTS],
-    /// What the environment counted, in unfinished episodes too.
+    /// What the environment counted, in unfinished episodes too; or what episodes scored, in fixed point. An
+    /// environment has counters or scores.
     counts: [u64; COUNTERS],
+}
+
+/// A score as it is summed.
+#[inline(always)]
+pub(crate) fn fixed_score(score: f32) -> u64 {
+    fixed_point(score).max(0) as u64
 }
 
 #[inline(always)]
@@ -112,6 +119,12 @@ impl EpisodeStats {
     /// What the environments counted, in the order of [`EnvSpec::counters`](crate::space::EnvSpec::counters).
     pub fn counts(&self) -> &[u64; COUNTERS] {
         &self.counts
+    }
+
+    /// Means over finished episodes of what these scored, in the order of
+    /// [`EnvSpec::scores`](crate::space::EnvSpec::scores); `None` before the first episode has finished.
+    pub fn scores(&self) -> Option<[f64; COUNTERS]> {
+        (self.episodes > 0).then(|| self.counts.map(|sum| sum as f64 / FIXED_POINT / self.episodes as f64))
     }
 
     fn mean_std(&self, sum: f64, squares: f64) -> Option<MeanStd> {

@@ -10,12 +10,12 @@ use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lanes::{Mask, Real};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
-use phalanx_core::probe::{Precision, probe};
+use phalanx_core::probe::{Precision, probe, probe_solo};
 use phalanx_core::rng::Draws;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
-use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec, ObservationSpace};
 use phalanx_core::{Error, Result, lane_params, lane_struct};
 
 /// A drunkard between two walls: pushed by two actions, kicked by noise, home beyond ±1.
@@ -114,8 +114,8 @@ impl SoloEnv for SoloWalk {
         obs.copy_from_slice(&[state.position, state.kicks as f32]);
     }
 
-    fn state_values(&self, state: &SoloState) -> Vec<f64> {
-        vec![f64::from(state.position), f64::from(state.kicks)]
+    fn state_value(&self, state: &SoloState, field: usize) -> f64 {
+        [f64::from(state.position), f64::from(state.kicks)][field]
     }
 
     fn set_state_values(&self, state: &mut SoloState, values: &[f64]) -> Result<()> {
@@ -425,8 +425,95 @@ fn priors_are_log_normal() {
         build(Walk, &BatchConfig { settings, ..config(3, 1, Autoreset::SameStep) })
     };
     assert_eq!(exact(&[("kick_scale", "0")]).unwrap().param("kick", 1).unwrap(), 0.125);
+    let draws_too_much = exact(&[("kick_scale", "9")]).err().unwrap().to_string();
+    assert!(draws_too_much.starts_with("parameter kick of Walk-v0, as its prior draws it for environment "));
+    assert!(draws_too_much.ends_with(", but must be from 0 to 1"), "{draws_too_much}");
     for wrong in [("kick_scale", "-1"), ("kick_scale", "x"), ("kik_scale", "1"), ("kick_loc", "9")] {
         assert!(exact(&[wrong]).is_err(), "{wrong:?}");
     }
     assert!(exact(&[("kick", "0.1..0.2"), ("kick_scale", "0.1")]).is_err());
+}
+
+/// A combination lock whose first wheel may turn up only, while its second is free.
+#[derive(Clone, Debug)]
+struct Lock;
+
+impl SoloEnv for Lock {
+    type State = u32;
+    type Elem = f32;
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            observation: ObservationSpace::symmetric(&["wheel"], &[50.0]),
+            action: ActionSpace::MultiDiscrete { sizes: vec![50, 3] },
+            action_mask: ActionMask::Binding,
+            state_names: &["wheel"],
+            params: vec![],
+            ..spec()
+        }
+    }
+
+    fn reset(&self, state: &mut u32, draws: &mut Draws<f32>) {
+        *state = draws.below(20);
+    }
+
+    fn step(&self, state: &mut u32, action: SoloAction<'_>, _: &mut Draws<f32>) -> Outcome {
+        let SoloAction::Multi(&[wheel, _]) = action else { panic!("two wheels") };
+        assert!(wheel as u32 > *state, "an illegal action does not come this far");
+        *state = wheel as u32;
+        Outcome { reward: 1.0, terminated: wheel == 49 }
+    }
+
+    fn observe(&self, state: &u32, obs: &mut [f32]) {
+        obs[0] = *state as f32;
+    }
+
+    fn is_legal(&self, state: &u32, k: usize, choice: u32) -> bool {
+        k == 1 || choice > *state
+    }
+
+    fn state_value(&self, state: &u32, _field: usize) -> f64 {
+        f64::from(*state)
+    }
+
+    fn set_state_values(&self, state: &mut u32, values: &[f64]) -> Result<()> {
+        *state = values[0] as u32;
+        Ok(())
+    }
+}
+
+/// Masks of a vector of choices: written as one row, bound to, and drawn among without favour.
+#[test]
+fn vectors_of_choices_have_masks() {
+    let n = 40;
+    let mut batch = build_solo(Lock, &config(n, 1, Autoreset::SameStep)).unwrap();
+    (0..n).for_each(|env| batch.set_state(env, &[19.0]).unwrap());
+    let mut masks = vec![false; n * 53];
+    batch.action_masks_into(&mut masks).unwrap();
+    assert!(masks.chunks_exact(53).all(|mask| (0..53).all(|i| mask[i] == (i > 19))));
+    let mut actions = [30, 2].repeat(n);
+    actions[2 * 33] = 19;
+    let mut buffers = StepBuffers::new(n, 1);
+    let error = batch.step_into(Actions::Discrete(&actions), buffers.out()).unwrap_err().to_string();
+    assert_eq!(error, "the action of environment 33 is 19, 2, but must be one that its action mask allows");
+    let mut probe = probe_solo(Lock, &config(1, 1, Autoreset::SameStep)).unwrap();
+    probe.set_state(&[46.0]).unwrap();
+    let error = probe.step(&[46.0, 1.0]).unwrap_err().to_string();
+    assert_eq!(error, "component 0 of the action is 46, but must be legal in this state: 47, 48, 49");
+    let policy = || Policy::parse("random", &[], batch.spec()).unwrap();
+    let (one, two) = (
+        run(build_solo(Lock, &config(n, 1, Autoreset::SameStep)).unwrap(), policy(), 500),
+        run(build_solo(Lock, &config(n, 3, Autoreset::SameStep)).unwrap(), policy(), 7),
+    );
+    assert_eq!(one, two);
+    // From 19 the wheel goes to each of the 30 choices above alike.
+    let (mut counts, mut rollout) = (vec![0.0; 50], Rollout::new(policy(), batch.as_ref()));
+    for _ in 0..1_000 {
+        (0..n).for_each(|env| batch.set_state(env, &[19.0]).unwrap());
+        batch.advance(&mut rollout, 1).unwrap();
+        (0..n).for_each(|env| counts[batch.state(env).unwrap()[0] as usize] += 1.0);
+    }
+    let expected = 40_000.0 / 30.0;
+    // Beyond 48 an episode ends and the next state is a start.
+    assert!(counts[20..49].iter().all(|count: &f64| (count - expected).abs() < 5.0 * expected.sqrt()), "{counts:?}");
 }

@@ -73,6 +73,26 @@ fn push_as_gymnasium<R: Real>(params: &Params<R>, action: R) -> R {
     round(round(leverage) * action.clamp(-limit, limit))
 }
 
+impl Pendulum {
+    /// A step from a state whose angle has the sine `sin`.
+    #[inline(always)]
+    fn swing<R: Real>(params: &Params<R>, state: &State<R>, sin: R, action: R) -> Step<State<R>, R> {
+        let torque = action.clamp(-params.max_torque, params.max_torque);
+        let cost = cost(state.theta, state.theta_dot, torque);
+
+        let gravity = R::splat(1.5) * params.g / params.l;
+        let push = if R::PARITY {
+            push_as_gymnasium(params, action)
+        } else {
+            R::splat(3.0) / (params.m * params.l * params.l) * torque
+        };
+        let acceleration = gravity.mul_add(sin, push);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta = theta_dot.mul_add(params.dt, state.theta);
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    }
+}
+
 impl LaneEnv for Pendulum {
     type State<R: Real> = State<R>;
     type Params<R: Real> = Params<R>;
@@ -109,19 +129,19 @@ impl LaneEnv for Pendulum {
         [action]: [R; 1],
         _: &mut Draws<R>,
     ) -> Step<State<R>, R> {
-        let torque = action.clamp(-params.max_torque, params.max_torque);
-        let cost = cost(state.theta, state.theta_dot, torque);
+        Self::swing(params, state, state.theta.sin(), action)
+    }
 
-        let gravity = R::splat(1.5) * params.g / params.l;
-        let push = if R::PARITY {
-            push_as_gymnasium(params, action)
-        } else {
-            R::splat(3.0) / (params.m * params.l * params.l) * torque
-        };
-        let acceleration = gravity.mul_add(state.theta.sin(), push);
-        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
-        let theta = theta_dot.mul_add(params.dt, state.theta);
-        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    #[inline(always)]
+    fn step_seen<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        &[_, sin, _]: &[R; 3],
+        [action]: [R; 1],
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
+        Self::swing(params, state, sin, action)
     }
 
     #[inline(always)]

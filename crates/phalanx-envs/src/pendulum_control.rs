@@ -49,6 +49,22 @@ lane_params! {
     }
 }
 
+impl PendulumControl {
+    /// A step from a state whose angle has the sine `sin`.
+    #[inline(always)]
+    fn swing<R: Real>(params: &Params<R>, state: &State<R>, sin: R, action: R) -> Step<State<R>, R> {
+        let torque = action.clamp(-params.max_torque, params.max_torque);
+        let gravity = R::splat(-1.5) * params.g / params.l;
+        let leverage = R::splat(3.0) / (params.m * params.l * params.l);
+        let acceleration = gravity.mul_add(sin, leverage * torque);
+        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
+        let theta = theta_dot.mul_add(params.dt, state.theta);
+
+        let cost = cost(theta - R::splat(PI), theta_dot, torque);
+        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    }
+}
+
 impl LaneEnv for PendulumControl {
     type State<R: Real> = State<R>;
     type Params<R: Real> = Params<R>;
@@ -85,15 +101,19 @@ impl LaneEnv for PendulumControl {
         [action]: [R; 1],
         _: &mut Draws<R>,
     ) -> Step<State<R>, R> {
-        let torque = action.clamp(-params.max_torque, params.max_torque);
-        let gravity = R::splat(-1.5) * params.g / params.l;
-        let leverage = R::splat(3.0) / (params.m * params.l * params.l);
-        let acceleration = gravity.mul_add(state.theta.sin(), leverage * torque);
-        let theta_dot = acceleration.mul_add(params.dt, state.theta_dot).clamp(-params.max_speed, params.max_speed);
-        let theta = theta_dot.mul_add(params.dt, state.theta);
+        Self::swing(params, state, state.theta.sin(), action)
+    }
 
-        let cost = cost(theta - R::splat(PI), theta_dot, torque);
-        Step { state: State { theta, theta_dot }, reward: -cost, terminated: R::Mask::splat(false) }
+    #[inline(always)]
+    fn step_seen<R: Real>(
+        &self,
+        params: &Params<R>,
+        state: &State<R>,
+        &[_, sin, _]: &[R; 3],
+        [action]: [R; 1],
+        _: &mut Draws<R>,
+    ) -> Step<State<R>, R> {
+        Self::swing(params, state, sin, action)
     }
 
     #[inline(always)]

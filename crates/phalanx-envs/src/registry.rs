@@ -72,7 +72,7 @@ pub static ENTRIES: &[Entry] = &[
         // Grids are whole numbers: there is one precision.
         probe: |config, _| arc::solo::probe(config),
     },
-    lane!(TwoArmedBandit, &["two-armed-bandit"], draw::chart_of_observations),
+    lane!(TwoArmedBandit, &["two-armed-bandit"], draw::two_armed_bandit::draw),
 ];
 
 impl Entry {

@@ -116,7 +116,7 @@ static PERFECT: LazyLock<Vec<u16>> = LazyLock::new(|| {
     moves
 });
 
-/// The best answer on a board; none on what is no board, which a user's state may be.
+/// The best answer on a board; none on what is no board.
 fn best(index: u32) -> u16 {
     PERFECT.get(index as usize).copied().unwrap_or(0)
 }
@@ -212,6 +212,31 @@ impl LaneEnv for TicTacToe {
             "illegal" => self.illegal_loses = value == "lose",
             _ => unreachable!("no option {name} in the spec"),
         }
+    }
+
+    fn check_state(&self, &State { x, o, side, luck }: &State<f64>) -> Result<(), String> {
+        let (board, of) = (x | o, |marks: u32| marks.count_ones());
+        if board > FULL {
+            return Err(format!("x ({x}) and o ({o}) must be below 512, a bit for each cell"));
+        }
+        if x & o != 0 {
+            return Err(format!("x ({x}) and o ({o}) have a cell in common"));
+        }
+        if side > 1 || luck >= LUCK {
+            return Err(format!("side ({side}) must be 0 or 1 and luck ({luck}) below {LUCK}"));
+        }
+        if of(x) != of(o) + side {
+            let (who, more) = if side == 0 { ("X", "as many marks as") } else { ("O", "one mark less than") };
+            return Err(format!(
+                "{who} moves next and must have {more} the other, but x has {} and o {}",
+                of(x),
+                of(o)
+            ));
+        }
+        if has_line(x) || has_line(o) || board == FULL {
+            return Err("the game is over".to_owned());
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -405,6 +430,26 @@ mod tests {
     }
 
     #[test]
+    fn impossible_boards_are_refused() {
+        let mut probe = exact(TicTacToe::default(), &[]);
+        for (state, part) in [
+            ([512.0, 0.0, 0.0, 0.0], "below 512"),
+            ([3.0, 6.0, 0.0, 0.0], "a cell in common"),
+            ([1.0, 2.0, 2.0, 0.0], "side (2) must be 0 or 1"),
+            ([1.0, 2.0, 0.0, 120_960.0], "luck (120960) below 120960"),
+            ([1.0, 0.0, 0.0, 0.0], "X moves next and must have as many marks as the other, but x has 1 and o 0"),
+            ([1.0, 2.0, 1.0, 0.0], "O moves next and must have one mark less than the other"),
+            ([7.0, 24.0, 1.0, 0.0], "the game is over"),
+            ([1.5, 2.0, 0.0, 0.0], "x of the state is 1.5, but must be a whole number"),
+            ([-1.0, 2.0, 0.0, 0.0], "x of the state is -1, but must be a whole number"),
+        ] {
+            let message = probe.set_state(&state).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        }
+        probe.set_state(&[1.0, 2.0, 0.0, 7.0]).unwrap();
+    }
+
+    #[test]
     fn perfect_play_never_loses() {
         // Against every line of play of the other side, moving first and second.
         fn worst(own: u32, other: u32, own_turn: bool) -> i8 {
@@ -428,10 +473,6 @@ mod tests {
             cells.map(|cell| worst(own, other | 1 << cell, true)).min().expect("a free cell")
         }
         assert_eq!((worst(0, 0, true), worst(0, 0, false)), (0, 0));
-        let mut impossible = exact(TicTacToe::default(), &[("opponent", "minimax")]);
-        impossible.set_state(&[7.0, 511.0, 0.0, 0.0]).unwrap();
-        impossible.set_state(&[7.0, 7.0, 0.0, 0.0]).unwrap();
-        impossible.step(&[8.0]).unwrap();
         // Whatever the agent does, the environment's perfect opponent does not lose either.
         let mut probe = exact(TicTacToe::default(), &[("opponent", "minimax")]);
         for game in 0..500 {

@@ -42,8 +42,8 @@ impl LaneEnv for TwoArmedBandit {
                 "pull arm 0, which pays nothing, or arm 1, which always pays 1",
                 ObservationSpace::vector(&["state"], vec![0.0], vec![0.0]),
                 ActionSpace::Discrete { n: 2 },
-                // The rules end every episode; this limit is for none.
-                1_000_001,
+                // The rules end every episode.
+                EnvSpec::NO_LIMIT,
             )
         }
     }

@@ -13,6 +13,7 @@ use phalanx_core::batch::{Actions, Autoreset, BatchConfig};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::{Pool, Rows};
 use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::{Constraint, SafetyConfig};
 use phalanx_core::space::{ActionMask, ActionSpace, Element};
 
 struct Counting;
@@ -115,4 +116,17 @@ fn steady_state_allocates_nothing() {
             }
         }
     }
+    // Constraints on the state and masks of an environment that is not in lanes.
+    let constraints = ["steps<=5:soft", "grid[0,0]<9:soft"].map(|text| Constraint::parse(text).unwrap()).to_vec();
+    let config = BatchConfig {
+        num_envs: 37,
+        settings: vec![("operations".to_owned(), "raw".to_owned())],
+        safety: SafetyConfig { constraints, ..SafetyConfig::default() },
+        ..BatchConfig::default()
+    };
+    let mut batch = batch("ARC-v0", &config);
+    let mut rollout = rollout(batch.as_ref(), "random", &[]);
+    batch.advance(&mut rollout, 3).unwrap();
+    assert_eq!(allocations(|| batch.advance(&mut rollout, 300).unwrap()), 0, "constraints and masks of ARC-v0");
+    assert!(rollout.stats().violations()[..2].iter().all(|violations| *violations > 0));
 }

@@ -7,6 +7,7 @@ use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::{Constraint, SafetyConfig};
 use phalanx_envs::registry;
 use serde::Serialize;
 
@@ -24,6 +25,7 @@ struct Report {
     chunks: Vec<Run>,
     same_bits: bool,
     controllers: Vec<Score>,
+    worlds: Vec<Score>,
 }
 
 /// A timed roll-out.
@@ -46,12 +48,17 @@ struct Score {
     episodes: u64,
     return_mean: f64,
     return_std: f64,
+    /// What else the environment tells: costs, counters, scores.
+    notes: Vec<String>,
 }
 
 const MILLION: usize = 1_048_576;
 
+/// Names with values.
+type Pairs = &'static [(&'static str, &'static str)];
+
 /// An environment, a policy and the policy's arguments.
-type Controlled = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+type Controlled = (&'static str, &'static str, Pairs);
 
 /// Controllers worth showing.
 const CONTROLLERS: &[Controlled] = &[
@@ -67,6 +74,21 @@ const CONTROLLERS: &[Controlled] = &[
     ("MountainCarContinuous-v0", "bangbang", &[("obs_field", "velocity")]),
     ("Acrobot-v1", "random", &[]),
     ("Acrobot-v1", "bangbang", &[("obs_field", "theta1_dot"), ("invert", "true")]),
+];
+
+/// Worlds of other kinds, with settings and constraints.
+const WORLDS: &[(Controlled, Pairs, &[&str])] = &[
+    (
+        // On below the target of 25 of 80 molecules, off above.
+        ("ccasr-gfp-control", "bangbang", &[("obs_field", "F_normalized"), ("setpoint", "0.3125"), ("invert", "true")]),
+        &[],
+        &[],
+    ),
+    (("ChemicalReactor-v0", "random", &[]), &[], &["temperature<=330:soft:name=hot"]),
+    (("TicTacToe-v0", "random", &[]), &[], &[]),
+    (("TicTacToe-v0", "random", &[]), &[("opponent", "minimax")], &[]),
+    (("ARC-v0", "random", &[]), &[("canvas", "5")], &[]),
+    (("ARC-v0", "random", &[]), &[("canvas", "5"), ("operations", "raw")], &[]),
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -108,16 +130,27 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         "3. Controllers, 1 024 environments each\n   environment               policy                        return\n",
     )?;
     let mut controllers = Vec::new();
-    for (env, policy, arguments) in CONTROLLERS {
-        let score = score(env, policy, arguments, &pool)?;
-        say(&format!(
-            "   {:<25} {:<22} {:>9.1} ± {:.1}\n",
-            score.env, score.policy, score.return_mean, score.return_std
-        ))?;
+    for controlled in CONTROLLERS {
+        let score = score(controlled, &[], &[], &pool)?;
+        say(&score.line())?;
         controllers.push(score);
     }
+    say("\n4. Cells, reactors, games and puzzles, 1 024 environments each\n")?;
+    let mut worlds = Vec::new();
+    for (controlled, settings, constraints) in WORLDS {
+        let score = score(controlled, settings, constraints, &pool)?;
+        say(&score.line())?;
+        if !score.notes.is_empty() {
+            say(&format!("   {:<25} {}\n", "", score.notes.join(", ")))?;
+        }
+        worlds.push(score);
+    }
     say("\nGo on with 'phalanx envs', 'phalanx rollout --env CartPole-v1 --num-envs 1M', 'phalanx --help'.\n")?;
-    if json { print_json(&Report { threads: pool.threads(), million, chunks, same_bits, controllers }) } else { Ok(()) }
+    if json {
+        print_json(&Report { threads: pool.threads(), million, chunks, same_bits, controllers, worlds })
+    } else {
+        Ok(())
+    }
 }
 
 fn timed(
@@ -150,25 +183,55 @@ fn timed(
     })
 }
 
-fn score(env: &str, policy: &str, arguments: &[(&str, &str)], pool: &Arc<Pool>) -> Result<Score, Failure> {
+impl Score {
+    fn line(&self) -> String {
+        let Self { env, policy, return_mean, return_std, .. } = self;
+        let places = if return_mean.abs() < 10.0 { 2 } else { 1 };
+        format!("   {env:<25} {policy:<22} {return_mean:>9.places$} ± {return_std:.places$}\n")
+    }
+}
+
+fn score(
+    &(env, policy, arguments): &Controlled,
+    settings: Pairs,
+    constraints: &[&str],
+    pool: &Arc<Pool>,
+) -> Result<Score, Failure> {
+    let constraints = constraints.iter().map(|text| Constraint::parse(text)).collect::<Result<_, _>>()?;
     let config = BatchConfig {
         num_envs: 1_024,
         autoreset: Autoreset::SameStep,
         pool: Arc::clone(pool),
+        settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        safety: SafetyConfig { constraints, ..SafetyConfig::default() },
         ..BatchConfig::default()
     };
     let mut batch = registry::find(env)?.batch(&config)?;
     let mut rollout = Rollout::new(Policy::parse(policy, arguments, batch.spec())?, batch.as_ref());
     // Twice the limit: long episodes count as well as short ones.
     let steps = 2 * batch.spec().max_steps as usize;
+    let start = Instant::now();
     rollout.run(batch.as_mut(), steps, 256, |_| true)?;
+    let seconds = start.elapsed().as_secs_f64();
     let returns = rollout.stats().returns().expect("every episode has ended by the limit");
     let field = arguments.iter().find(|(key, _)| *key == "obs_field").map(|(_, field)| format!(" on {field}"));
+    let (spec, stats) = (batch.spec(), rollout.stats());
+    let mut notes: Vec<String> = settings.iter().map(|(name, value)| format!("with {name}={value}")).collect();
+    if let Some(cost) = stats.costs().filter(|_| !spec.constraints.is_empty()) {
+        notes.push(format!("{:.1} violations of {} constraints in an episode", cost.mean, spec.constraints.len()));
+    }
+    for (name, count) in spec.counters.iter().zip(stats.counts()) {
+        notes.push(format!("{name}: {} a second", text::short(*count as f64 / seconds)));
+    }
+    for (name, mean) in spec.scores.iter().zip(stats.scores().unwrap_or_default()) {
+        notes.push(format!("{name}: {mean:.4} on average"));
+    }
     Ok(Score {
-        env: batch.spec().name,
+        env: spec.name,
         policy: format!("{policy}{}", field.unwrap_or_default()),
         episodes: rollout.stats().episodes(),
         return_mean: returns.mean,
         return_std: returns.std,
+        notes,
     })
 }

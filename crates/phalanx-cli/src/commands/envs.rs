@@ -53,12 +53,16 @@ fn summary(Listed { spec, aliases }: &Listed) -> String {
     let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
     let masked = match spec.action_mask {
         ActionMask::None => "",
-        ActionMask::Advisory => ", with masks",
-        ActionMask::Binding => ", with masks; an illegal one is an error",
+        ActionMask::Advisory => ", with advisory masks: the environment takes an illegal one in its own way",
+        ActionMask::Binding => ", with binding masks: an illegal one is an error",
+    };
+    let limit = match spec.max_steps {
+        EnvSpec::NO_LIMIT => "none: its rules end every episode".to_owned(),
+        steps => format!("{steps} steps"),
     };
     format!(
-        "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  limit        {} steps{solved}\n",
-        spec.name, spec.description, spec.observation, spec.action, spec.max_steps,
+        "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  limit        {limit}{solved}\n",
+        spec.name, spec.description, spec.observation, spec.action,
     )
 }
 
@@ -79,7 +83,8 @@ fn details(listed: &Listed) -> String {
             p.description
         );
     }
-    let _ = writeln!(text, "  {:<24} {:>10}  steps after which an episode is truncated", "max_steps", spec.max_steps);
+    let limit = if spec.max_steps == EnvSpec::NO_LIMIT { "none".to_owned() } else { spec.max_steps.to_string() };
+    let _ = writeln!(text, "  {:<24} {limit:>10}  steps after which an episode is truncated", "max_steps");
     if !spec.options.is_empty() {
         text += "\nOptions (--param NAME=VALUE):\n";
         text += &options(spec);

@@ -76,9 +76,18 @@ impl Run {
     pub(crate) fn play(
         &mut self,
         autoreset: bool,
-        mut emit: impl FnMut(&Row) -> Result<(), Failure>,
+        mut show: impl FnMut(&Row) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Self { probe, source, policy, .. } = self;
+        // An action of a file can turn out to be illegal in its state. Then nothing is shown, rather than a part.
+        let mut held = matches!(source, Source::Given { .. }).then(Vec::new);
+        let mut emit = |row: Row| match &mut held {
+            Some(rows) => {
+                rows.push(row);
+                Ok(())
+            }
+            None => show(&row),
+        };
         let probe = probe.as_mut();
         let start = |probe: &dyn Probe, episode| Row {
             episode,
@@ -93,7 +102,7 @@ impl Run {
         };
         let mut memory = PolicyMemory::default();
         let (mut episode, mut t) = (0, 0);
-        emit(&start(probe, episode))?;
+        emit(start(probe, episode))?;
         let total = match source {
             Source::Policy(steps) => *steps,
             Source::Given { actions, .. } => actions.len() as u64,
@@ -110,7 +119,7 @@ impl Run {
                 }
             })?;
             t += 1;
-            let row = Row {
+            emit(Row {
                 episode,
                 t,
                 action: Some(action),
@@ -120,18 +129,17 @@ impl Run {
                 terminated: step.terminated,
                 truncated: step.truncated,
                 violated: step.violated,
-            };
-            emit(&row)?;
+            })?;
             if step.terminated || step.truncated {
                 if !autoreset {
                     break;
                 }
                 (episode, t) = (episode + 1, 0);
                 probe.next_episode();
-                emit(&start(probe, episode))?;
+                emit(start(probe, episode))?;
             }
         }
-        Ok(())
+        held.iter().flatten().try_for_each(show)
     }
 }
 

@@ -87,6 +87,9 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     if args.output.json {
         return print_json(&report);
     }
+    if args.output.quiet {
+        return Ok(());
+    }
     let Report { file, frames, bytes, .. } = &report;
     print(&format!(
         "{file}: {frames} frames of {env}, {steps} steps, {episodes} episodes, return {total_reward:.2}, {bytes} bytes\n"

@@ -46,6 +46,9 @@ struct Report {
     /// What the environments counted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     counters: BTreeMap<&'static str, Counter>,
+    /// Means of what finished episodes scored; null before the first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    scores: BTreeMap<&'static str, Option<f64>>,
     bytes_per_env: f64,
     peak_rss_bytes: Option<u64>,
     checksum: String,
@@ -144,6 +147,8 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         .zip(counted_before)
         .map(|(&total, before)| Counter { total, per_second: (total - before) as f64 / wall.as_secs_f64() });
     let counters = spec.counters.iter().copied().zip(counts).collect();
+    let means = (0..).map(|i: usize| stats.scores().map(|means| means[i]));
+    let scores = spec.scores.iter().copied().zip(means).collect();
     let report = Report {
         env: batch.spec().name,
         num_envs: args.num_envs,
@@ -162,6 +167,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         length: stats.lengths().into(),
         safety,
         counters,
+        scores,
         bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
         peak_rss_bytes: machine::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
@@ -259,6 +265,12 @@ fn table(report: &Report) -> String {
     }
     for (name, counter) in &report.counters {
         rows.push((name, format!("{} ({} per second)", text::grouped(counter.total), text::short(counter.per_second))));
+    }
+    for (name, mean) in &report.scores {
+        rows.push((
+            name,
+            mean.map_or("no episode has finished".to_owned(), |mean| format!("{mean:.4} (mean of episodes)")),
+        ));
     }
     rows.extend([
         (

@@ -21,8 +21,14 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     }
     let out = BufWriter::new(io::stdout().lock());
     let mut printer = Printer { out, spec: run.spec().clone(), precision: args.precision.into() };
-    printer.begin(args.format, run.params()).map_err(Failure::stdout)?;
-    run.play(args.autoreset, |row| printer.row(args.format, row).map_err(Failure::stdout))?;
+    let mut params = Some(run.params());
+    run.play(args.autoreset, |row| {
+        // With the first row, not before: a run that is refused has none.
+        if let Some(params) = params.take() {
+            printer.begin(args.format, params).map_err(Failure::stdout)?;
+        }
+        printer.row(args.format, row).map_err(Failure::stdout)
+    })?;
     printer.end(args.format).map_err(Failure::stdout)
 }
 
@@ -101,6 +107,12 @@ enum JsonAction {
     Components(Vec<Number>),
 }
 
+/// A text as CSV has it: names such as grid[0,1] hold the separator, those of constraints can hold anything.
+fn csv_cell(text: &str) -> String {
+    let plain = !text.contains([',', '"', '\n', '\r']);
+    if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+}
+
 struct Printer<W: Write> {
     out: W,
     spec: EnvSpec,
@@ -134,9 +146,7 @@ impl<W: Write> Printer<W> {
             ends.push("cost".to_owned());
             ends.extend(self.spec.constraints.iter().map(|c| format!("cost.{}", c.name)));
         }
-        // Names such as grid[0,1] hold the separator.
-        let quoted = |name: &String| if name.contains(',') { format!("\"{name}\"") } else { name.clone() };
-        let names: Vec<_> = columns.iter().chain(&ends).map(quoted).collect();
+        let names: Vec<_> = columns.iter().chain(&ends).map(|name| csv_cell(name)).collect();
         writeln!(self.out, "episode,t,{}", names.join(","))
     }
 

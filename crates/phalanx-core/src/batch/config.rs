@@ -15,7 +15,7 @@ use crate::lanes::{f32x8, f32x16};
 use crate::pool::Pool;
 use crate::safety::{Guard, SafetyConfig};
 use crate::solo::SoloEnv;
-use crate::space::EnvSpec;
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
 
 /// Environments side by side in one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,13 +81,13 @@ impl Default for BatchConfig {
 
 /// The most environments a batch can have: they are numbered in 32 bits.
 const MAX_ENVS: usize = 1 << 31;
-/// The longest episodes.
-const MAX_STEPS: u32 = (1 << 31) - 1;
 
 /// A batch of environments in lanes.
 pub fn build<E: LaneEnv>(env: E, config: &BatchConfig) -> Result<Box<dyn Batch>> {
     check_num_envs(config.num_envs)?;
     let Configured { env, params, spec, guard } = configure(env, config)?;
+    let fits_a_word = matches!(spec.action, ActionSpace::Discrete { n } if n <= 32);
+    assert!(spec.action_mask == ActionMask::None || fits_a_word, "masks in lanes are for up to 32 discrete actions");
     match config.lanes.lanes(config.num_envs) {
         1 => Engine::boxed(LaneKernel::<E, f32>::new(env, params, guard), spec, config),
         8 => Engine::boxed(LaneKernel::<E, f32x8>::new(env, params, guard), spec, config),
@@ -190,10 +190,10 @@ fn check_once(spec: &EnvSpec, settings: &[(String, String)]) -> Result<()> {
 /// Finds out what `name = value` sets, and checks what does not need the environment.
 fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
     if name == "max_steps" {
-        let steps = value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps));
+        let steps = value.parse().ok().filter(|steps| (1..=EnvSpec::NO_LIMIT).contains(steps));
         let what = || format!("max_steps of {}", spec.name);
         return steps.map(Setting::MaxSteps).ok_or_else(|| {
-            Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {MAX_STEPS}"))
+            Error::out_of_range(what(), format!("'{value}'"), format!("a whole number from 1 to {}", EnvSpec::NO_LIMIT))
         });
     }
     if let Some(option) = spec.options.iter().find(|o| o.name == name) {

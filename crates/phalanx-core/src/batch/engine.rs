@@ -17,7 +17,7 @@ use crate::lanes::{BLOCK, Line};
 use crate::pool::{Parts, Pool, Rows};
 use crate::rollout::Rollout;
 use crate::snapshot;
-use crate::space::{ActionMask, ActionSpace, EnvSpec};
+use crate::space::{ActionMask, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
 
 /// Environment steps in one call that are worth a thread. Measured with `step_into` of CartPole: at 1 024
@@ -26,9 +26,6 @@ const STEPS_WORTH_A_THREAD: usize = 1_024;
 
 /// Ranges of blocks for each thread: some slack lets a thread that lost its core be overtaken.
 const RANGES_PER_THREAD: usize = 8;
-
-/// The most actions that masks are for: a word has a bit for each.
-const MAX_MASKED: usize = 32;
 
 /// A batch around a kernel.
 #[derive(Debug)]
@@ -61,8 +58,7 @@ const SNAPSHOT_KIND: &str = "batch";
 
 impl<K: Kernel> Engine<K> {
     pub(super) fn boxed(kernel: K, spec: EnvSpec, config: &BatchConfig) -> Result<Box<dyn Batch>> {
-        let maskable = matches!(spec.action, ActionSpace::Discrete { n } if n as usize <= MAX_MASKED);
-        assert!(spec.action_mask == ActionMask::None || maskable, "masks are for up to {MAX_MASKED} discrete actions");
+        assert!(spec.action_mask == ActionMask::None || spec.action.is_discrete(), "masks are for discrete actions");
         let blocks = config.num_envs.div_ceil(BLOCK);
         let mut engine = Self {
             rows: zeroed(blocks * kernel.rows_per_block())?,
@@ -188,16 +184,14 @@ impl<K: Kernel> Engine<K> {
     }
 
     /// The first environment whose action its state forbids.
-    fn first_illegal(&self, actions: &[i32], n: usize) -> Option<usize> {
-        let mut masks = [false; MAX_MASKED * BLOCK];
+    fn first_illegal(&self, actions: &[i32]) -> Option<usize> {
+        let components = self.spec.action.components();
         (0..self.blocks()).find_map(|block| {
             let at = self.at(block);
-            let masks = &mut masks[..at.envs() * n];
-            self.kernel.action_masks(at, &self.rows[self.rows_of(block)], masks);
-            let first = at.first_env();
+            let actions = &actions[at.first_env() * components..];
+            let illegal = self.kernel.illegal(at, &self.rows[self.rows_of(block)], actions);
             let ended = |lane: usize| self.book[block * BOOK_LINES + STEPS].0[lane] >= ENDED;
-            let illegal = |lane: &usize| !masks[lane * n + actions[first + lane] as usize] && !ended(*lane);
-            (0..at.envs()).find(illegal).map(|lane| first + lane)
+            (0..at.envs()).find(|lane| illegal >> lane & 1 == 1 && !ended(*lane)).map(|lane| at.first_env() + lane)
         })
     }
 
@@ -281,14 +275,14 @@ impl<K: Kernel> Batch for Engine<K> {
         {
             return Err(Error::ResetNeeded { env });
         }
-        if let (ActionMask::Binding, Actions::Discrete(indices), ActionSpace::Discrete { n }) =
-            (self.spec.action_mask, actions, &self.spec.action)
-            && let Some(env) = self.first_illegal(indices, *n as usize)
+        let (mode, components) = (self.autoreset, self.spec.action.components());
+        if let (ActionMask::Binding, Actions::Discrete(indices)) = (self.spec.action_mask, actions)
+            && let Some(env) = self.first_illegal(indices)
         {
             let what = format!("the action of environment {env}");
-            return Err(Error::out_of_range(what, indices[env], "one that its action mask allows"));
+            let action: Vec<_> = indices[env * components..(env + 1) * components].iter().map(i32::to_string).collect();
+            return Err(Error::out_of_range(what, action.join(", "), "one that its action mask allows"));
         }
-        let (mode, components) = (self.autoreset, self.spec.action.components());
         let (kernel, streams, max_steps) = (&self.kernel, &self.streams, self.spec.max_steps);
         let safe = kernel.guard().is_active();
         let step_blocks = |first: usize,
@@ -358,11 +352,10 @@ impl<K: Kernel> Batch for Engine<K> {
     }
 
     fn action_masks_into(&self, masks: &mut [bool]) -> Result<()> {
-        let ActionSpace::Discrete { n } = self.spec.action else {
+        let Some(n) = self.spec.action.mask_len() else {
             let what = format!("the action space of {}", self.spec.name);
-            return Err(Error::out_of_range(what, &self.spec.action, "Discrete for action masks"));
+            return Err(Error::out_of_range(what, &self.spec.action, "discrete for action masks"));
         };
-        let n = n as usize;
         check_len("the mask array", masks.len(), self.num_envs * n)?;
         for (block, masks) in masks.chunks_mut(BLOCK * n).enumerate() {
             self.kernel.action_masks(self.at(block), &self.rows[self.rows_of(block)], masks);

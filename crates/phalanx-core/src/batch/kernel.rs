@@ -154,6 +154,12 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [Self::Elem]);
     /// Writes the legal actions of a block, a row for each environment.
     fn action_masks(&self, at: At<'_>, rows: &[Self::Row], masks: &mut [bool]);
+    /// The environments of a block whose action is illegal, bit by bit.
+    fn illegal(&self, at: At<'_>, rows: &[Self::Row], actions: &[i32]) -> u32;
+    /// A legal choice of component `k` for one environment, as [`SoloEnv::choose_legal`] makes it.
+    ///
+    /// [`SoloEnv::choose_legal`]: crate::solo::SoloEnv::choose_legal
+    fn choose_legal(&self, rows: &[Self::Row], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32;
     /// Whether environments have constraints.
     fn guard(&self) -> &Guard;
     /// Whether [`Kernel::advance`] knows this policy.

@@ -127,11 +127,20 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.env.observe(&self.params, &self.state)
     }
 
-    /// One step; `count` hears where each constraint is violated.
+    /// One step; `seen` is the observation of the state if that is at hand, `count` hears where each constraint
+    /// is violated.
     #[inline(always)]
-    fn step(&mut self, action: E::Action<R>, count: impl FnMut(usize, R::Mask)) -> Transition<E, R> {
+    fn step(
+        &mut self,
+        action: E::Action<R>,
+        seen: Option<&E::Obs<R>>,
+        count: impl FnMut(usize, R::Mask),
+    ) -> Transition<E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
-        let step = self.env.step(&self.params, &self.state, action, &mut draws);
+        let step = match seen {
+            Some(obs) => self.env.step_seen(&self.params, &self.state, obs, action, &mut draws),
+            None => self.env.step(&self.params, &self.state, action, &mut draws),
+        };
         self.state = step.state;
         self.steps = self.steps.wrapping_add(R::Uint::splat(1));
         let obs = self.observe();
@@ -273,7 +282,7 @@ impl<E: LaneEnv> Plant<E> {
         let at = At { block: work.at.block + block, ..work.at };
         let mut group: Group<'_, E, R, SAFE> = self.load(at, &rows[..work.width], &book[..BOOK_LINES], lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
-        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), |_, _| {});
+        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), None, |_, _| {});
         (group, transition, ended)
     }
 
@@ -457,7 +466,8 @@ impl<E: LaneEnv> Plant<E> {
                         decision = decision.among(group.env.legal(&group.params, &group.state));
                     }
                     let action = LaneAction::from_decision(&mut decision);
-                    let transition = group.step(action, |i, broken| tally.violations(i, broken.bits() & exist));
+                    let transition =
+                        group.step(action, Some(&obs), |i, broken| tally.violations(i, broken.bits() & exist));
                     // Before the loop can be left: a policy that does not look at observations then has no
                     // use for them any more, and they need not wait in memory.
                     checksum = transition.fold_into(checksum);
@@ -582,6 +592,19 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         }
     }
 
+    fn illegal(&self, at: At<'_>, rows: &[Line], actions: &[i32]) -> u32 {
+        let book = [Line::default(); BOOK_LINES];
+        at.groups::<R>().fold(0, |illegal, (lane, envs)| {
+            let group = self.plant.load::<R, false>(at, rows, &book, lane);
+            let legal = group.env.legal(&group.params, &group.state);
+            (0..envs).fold(illegal, |bits, env| bits | (!legal.lane(env) >> actions[lane + env] & 1) << (lane + env))
+        })
+    }
+
+    fn choose_legal(&self, _: &[Line], _: usize, _: usize, _: &dyn Fn(u32) -> u32) -> u32 {
+        unreachable!("policies decide inside of the lanes");
+    }
+
     fn guard(&self) -> &Guard {
         &self.plant.guard
     }
@@ -617,7 +640,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn set_state(&self, rows: &mut [Line], lane: usize, values: &[f64]) -> Result<()> {
-        check_state(&self.plant.env.spec(), values)?;
+        check_lane_state(&self.plant.env, values)?;
         E::State::<f32>::from_values(|field, _| values[field]).store(rows, lane);
         Ok(())
     }
@@ -667,6 +690,19 @@ pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
         None => Ok(()),
         Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
     }
+}
+
+/// Checks a state that a user gives to an environment in lanes.
+pub(crate) fn check_lane_state<E: LaneEnv>(env: &E, values: &[f64]) -> Result<()> {
+    let spec = env.spec();
+    check_state(&spec, values)?;
+    // Double precision holds every number but what an integer cannot be.
+    let state = E::State::<f64>::from_values(|field, _| values[field]);
+    if let Some(field) = (0..values.len()).find(|field| state.value(*field, 0) != values[*field]) {
+        let what = format!("{} of the state", spec.state_names[field]);
+        return Err(Error::out_of_range(what, values[field], format!("a whole number from 0 to {}", u32::MAX)));
+    }
+    env.check_state(&state).map_err(|why| Error::ImpossibleState { env: spec.name.to_owned(), why })
 }
 
 #[inline(always)]

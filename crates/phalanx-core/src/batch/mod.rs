@@ -17,7 +17,7 @@ mod solo_kernel;
 pub use config::{BatchConfig, LaneWidth, build, build_solo};
 pub(crate) use config::{Configured, configure, configure_solo};
 pub use element::{ObsElement, ObsMut};
-pub(crate) use lane_kernel::check_state;
+pub(crate) use lane_kernel::{check_lane_state, check_state};
 pub(crate) use row_wise::TileScratch;
 
 use crate::error::{Error, Result};
@@ -248,8 +248,10 @@ pub trait Batch: Send {
     fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> Result<()>;
     /// Writes the observations of all environments.
     fn observe_into(&self, obs: ObsMut<'_>) -> Result<()>;
-    /// Writes which actions are legal now, a row of `n` for each environment; only for environments with
-    /// one discrete choice, all true unless [`EnvSpec::action_mask`] says otherwise.
+    /// Writes which actions are legal now, for environments with discrete actions: for each environment a row
+    /// with a flag for each choice, of all components one after the other (Gymnasium's convention for
+    /// `MultiDiscrete`), [`ActionSpace::mask_len`] in all. All are true unless [`EnvSpec::action_mask`] says
+    /// otherwise.
     fn action_masks_into(&self, masks: &mut [bool]) -> Result<()>;
     /// Advances all environments by `steps` steps under the roll-out's policy, new episodes starting in
     /// the same step, while a tile's state stays in registers or L1.

@@ -88,6 +88,11 @@ impl Params {
                     median * (scale * draws.normal()).exp()
                 })
                 .collect();
+            let ParamInfo { min, max, .. } = self.info[field];
+            if let Some(env) = values.iter().position(|value| !(min..=max).contains(value)) {
+                let what = format!("{}, as its prior draws it for environment {env},", self.what(name));
+                return Err(Error::out_of_range(what, values[env], format!("from {min} to {max}")));
+            }
             self.set(field, &values, num_envs)?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::kernel::{At, BOOK_LINES, Cells, Kernel, Out, STEPS, Streams, Stretch}
 use super::{Actions, ActionsMut, Autoreset, ObsElement, StepBuffers, StepOut};
 use crate::checksum::{fold_weight, start_weight};
 use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16};
-use crate::policy::{Decision, LanePolicy, Moment, Policy, Tile};
+use crate::policy::{Decision, LanePolicy, Moment, Policy, Random, Tile};
 use crate::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use crate::stats::EpisodeStats;
 
@@ -156,6 +156,9 @@ impl<K: Kernel> RowWise<'_, K> {
                     let obs = K::Elem::as_reals(&step.obs[..envs * dim]).expect("checked at the door");
                     policy.act(shape, obs, actions.all(envs));
                 }
+                Policy::Random(policy) if self.spec.action_mask != ActionMask::None => {
+                    self.act_legally(policy, shape, &tile, actions);
+                }
                 // Blind to observations, so a whole block at once.
                 Policy::Random(policy) => self.act::<_, f32x16>(policy, shape, &mut tile, |_| &[], actions),
                 Policy::Controller(policy) => {
@@ -182,18 +185,19 @@ impl<K: Kernel> RowWise<'_, K> {
         At { block: tile.first_block + i, num_envs, max_steps, streams: self.streams }
     }
 
-    /// The legal actions of a group of environments, bit by bit.
-    fn legal<R: Lanes>(&self, block: usize, rows: &[K::Row], lane: usize) -> R::Uint {
-        let ActionSpace::Discrete { n } = self.spec.action else { unreachable!("masks are for discrete actions") };
-        let at = At { block, num_envs: self.num_envs, max_steps: self.spec.max_steps, streams: self.streams };
-        let mut masks = [false; 32 * BLOCK];
-        let masks = &mut masks[..at.envs() * n as usize];
-        self.kernel.action_masks(at, rows, masks);
-        let mut line = Line::default();
-        for (bits, mask) in line.0.iter_mut().zip(masks.chunks_exact(n as usize)) {
-            *bits = mask.iter().enumerate().fold(0, |bits, (action, legal)| bits | u32::from(*legal) << action);
+    /// Draws legal actions for one environment after the other: each has choices of its own.
+    fn act_legally(&self, policy: &Random, shape: Tile, tile: &TileCells<'_, K::Row>, actions: &mut TileActions) {
+        let TileActions::Discrete { indices, components } = actions else { unreachable!("masks are for choices") };
+        let row_width = tile.rows.len() / (tile.book.len() / BOOK_LINES);
+        for (env, row) in indices.chunks_exact_mut(*components).take(shape.envs).enumerate() {
+            let (block, lane) = (env / BLOCK, env % BLOCK);
+            let rows = &tile.rows[block * row_width..(block + 1) * row_width];
+            let stream = self.streams.load::<f32>(tile.first_block + block, lane);
+            let choose = |k, below: &dyn Fn(u32) -> u32| self.kernel.choose_legal(rows, lane, k, below);
+            for (index, choice) in row.iter_mut().zip(policy.legal_action(&stream, shape.tick, choose)) {
+                *index = choice as i32;
+            }
         }
-        Stored::load(&line, lane)
     }
 
     /// Lets a policy over lanes decide for one group of environments after the other.
@@ -206,7 +210,7 @@ impl<K: Kernel> RowWise<'_, K> {
         actions: &mut TileActions,
     ) {
         let blocks = tile.book.len() / BOOK_LINES;
-        let (row_width, run_width) = (tile.rows.len() / blocks, tile.run.len() / blocks);
+        let run_width = tile.run.len() / blocks;
         for first in (0..shape.envs).step_by(R::LANES) {
             let (block, lane) = (first / BLOCK, first % BLOCK);
             let envs = (shape.envs - first).min(R::LANES);
@@ -219,10 +223,6 @@ impl<K: Kernel> RowWise<'_, K> {
             let mut memory = policy.load_memory::<R>(memory_lines, lane);
             let seen = see(first);
             let mut decision = Decision::new(policy, moment, seen, &mut memory, &mut working_space);
-            if self.spec.action_mask != ActionMask::None {
-                let rows = &tile.rows[block * row_width..(block + 1) * row_width];
-                decision = decision.among(self.legal::<R>(tile.first_block + block, rows, lane));
-            }
             actions.fill(&self.spec.action, (first, envs), &mut decision);
             policy.store_memory(&memory, memory_lines, lane);
         }

@@ -11,8 +11,8 @@ use crate::rng::{Purpose, Stream};
 use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
-use crate::space::ActionSpace;
-use crate::stats::Tally;
+use crate::space::{ActionSpace, EnvSpec};
+use crate::stats::{Tally, fixed_score};
 
 /// An environment that vectorises inside one copy.
 #[derive(Debug)]
@@ -20,11 +20,14 @@ pub(super) struct SoloKernel<E: SoloEnv> {
     env: E,
     guard: Guard,
     action: ActionSpace,
+    /// Fields of the state.
+    fields: usize,
 }
 
 impl<E: SoloEnv> SoloKernel<E> {
     pub(super) fn new(env: E, guard: Guard) -> Self {
-        Self { action: env.spec().action, env, guard }
+        let EnvSpec { action, state_names, .. } = env.spec();
+        Self { env, guard, action, fields: state_names.len() }
     }
 
     /// The action of one environment of a block.
@@ -39,6 +42,11 @@ impl<E: SoloEnv> SoloKernel<E> {
                 SoloAction::Continuous(&values[lane * components..(lane + 1) * components])
             }
         }
+    }
+
+    /// The choices of a component.
+    fn choices(&self, k: usize) -> std::ops::Range<u32> {
+        0..self.action.choices(k).expect("masks are for discrete actions")
     }
 
     /// Starts the episode that the book names.
@@ -57,6 +65,7 @@ impl<E: SoloEnv> SoloKernel<E> {
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, E::Elem>,
+        scores: &mut [u64; COUNTERS],
     ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
@@ -81,7 +90,7 @@ impl<E: SoloEnv> SoloKernel<E> {
             if self.guard.is_active() {
                 let signal = |signal| match signal {
                     Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
-                    Signal::State(at) => self.env.state_values(state)[at] as f32,
+                    Signal::State(at) => self.env.state_value(state, at) as f32,
                     Signal::Action(at) => action.component(at),
                 };
                 let verdict = self.guard.judge(reward, Rule::lanes, signal, |_, _| {});
@@ -96,6 +105,8 @@ impl<E: SoloEnv> SoloKernel<E> {
             let truncated = steps == at.max_steps;
             (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
             if terminated || truncated {
+                let scored = self.env.scores(state).map(fixed_score);
+                scores.iter_mut().zip(scored).for_each(|(sum, score)| *sum += score);
                 out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
                 if self.guard.is_active() {
@@ -143,16 +154,16 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         mode: Autoreset,
         out: Out<'_, E::Elem>,
     ) -> [u64; COUNTERS] {
-        let mut out = out;
+        let (mut out, mut scores) = (out, [0; COUNTERS]);
         let dim = out.obs.len() / out.rewards.len();
         let components = self.action.components();
         let cells = cells.rows.chunks_exact_mut(BLOCK).zip(cells.book.chunks_exact_mut(BOOK_LINES));
         for (i, (rows, book)) in cells.enumerate() {
             let at = At { block: at.block + i, ..at };
             let actions = actions.slice(i * BLOCK * components, at.envs() * components);
-            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim));
+            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim), &mut scores);
         }
-        [0; COUNTERS]
+        scores
     }
 
     fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [E::Elem]) {
@@ -163,10 +174,24 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn action_masks(&self, at: At<'_>, rows: &[E::State], masks: &mut [bool]) {
-        let n = masks.len() / at.envs();
-        for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(n)) {
-            self.env.action_mask(row, mask);
+        for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(masks.len() / at.envs())) {
+            let choices = (0..self.action.components()).flat_map(|k| self.choices(k).map(move |choice| (k, choice)));
+            for (flag, (k, choice)) in mask.iter_mut().zip(choices) {
+                *flag = self.env.is_legal(row, k, choice);
+            }
         }
+    }
+
+    fn illegal(&self, at: At<'_>, rows: &[E::State], actions: &[i32]) -> u32 {
+        let actions = actions.chunks_exact(self.action.components());
+        rows.iter().take(at.envs()).zip(actions).enumerate().fold(0, |bits, (lane, (row, action))| {
+            let legal = action.iter().enumerate().all(|(k, choice)| self.env.is_legal(row, k, *choice as u32));
+            bits | u32::from(!legal) << lane
+        })
+    }
+
+    fn choose_legal(&self, rows: &[E::State], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32 {
+        self.env.choose_legal(&rows[lane], k, self.choices(k).end, below)
     }
 
     fn guard(&self) -> &Guard {
@@ -182,7 +207,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn state(&self, rows: &[E::State], lane: usize) -> Vec<f64> {
-        self.env.state_values(&rows[lane])
+        (0..self.fields).map(|field| self.env.state_value(&rows[lane], field)).collect()
     }
 
     fn set_state(&self, rows: &mut [E::State], lane: usize, values: &[f64]) -> Result<()> {

@@ -217,11 +217,8 @@ fn pid(args: &mut Arguments<'_>, spec: &EnvSpec) -> Result<Law> {
 /// Checks that each value is an action of a discrete space; a box clips as its environment does.
 fn check_actions(values: &[f64], spec: &EnvSpec) -> Result<()> {
     for (k, &value) in values.iter().enumerate() {
-        let choices = match &spec.action {
-            ActionSpace::Discrete { n } => *n,
-            ActionSpace::MultiDiscrete { sizes } => sizes[k],
-            ActionSpace::Box { .. } => continue,
-        };
+        // A schedule lists single choices, a constant action one for each component.
+        let Some(choices) = spec.action.choices(k) else { continue };
         if value.fract() != 0.0 || !(0.0..f64::from(choices)).contains(&value) {
             return Err(Error::out_of_range(
                 format!("an action of {}", spec.name),

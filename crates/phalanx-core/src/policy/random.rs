@@ -10,7 +10,7 @@ use crate::space::ActionSpace;
 ///
 /// The policy reads an endless sequence of random words, the same for every way of running: an index of a
 /// power-of-two space takes a few bits, any other index a word, a vector one word for each component. Where
-/// states forbid actions it is uniform over the legal ones.
+/// states forbid actions it is uniform over the legal ones, component by component.
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(super) space: ActionSpace,
@@ -93,6 +93,35 @@ impl Random {
             moment.stream.policy_extra(moment.tick, (k - SEQUENCED) as u32)
         }
     }
+
+    /// A number below `n` for component `k`.
+    #[inline(always)]
+    fn below<R: Real>(&self, n: u32, k: usize, moment: &Moment<'_, R>, cache: &WordCache<R>) -> R::Uint {
+        let word = self.word_of(k, moment, cache);
+        // A redraw's place cannot collide with that of another component.
+        let place = moment.tick * self.space.components() as u64 + k as u64;
+        rng::below(n, word, |attempt| moment.stream.policy_redraw(place, attempt))
+    }
+
+    /// The components of an action of one environment, each chosen among its legal choices by
+    /// `choose(k, below)`, where `below(n)` draws a number below `n`.
+    pub(crate) fn legal_action(
+        &self,
+        stream: &Stream<f32>,
+        tick: u64,
+        choose: impl Fn(usize, &dyn Fn(u32) -> u32) -> u32,
+    ) -> impl Iterator<Item = u32> {
+        let mut cache = self.scratch::<f32>();
+        self.replenish(stream, tick, 1, &mut cache);
+        let draw = move |k: usize, n: u32| {
+            let moment = Moment { stream, tick, step: 0 };
+            match self.modulus() {
+                Some(_) => rng::rank_of(self.word_of(k, &moment, &cache), n),
+                None => self.below(n, k, &moment, &cache),
+            }
+        };
+        (0..self.space.components()).map(move |k| choose(k, &|n| draw(k, n)))
+    }
 }
 
 impl LanePolicy for Random {
@@ -156,10 +185,7 @@ impl LanePolicy for Random {
     #[inline(always)]
     fn choice<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R::Uint {
         let ActionSpace::MultiDiscrete { sizes } = &self.space else { unreachable!("a vector of choices") };
-        let word = self.word_of(k, moment, cache);
-        // A redraw's place cannot collide with that of another component.
-        let place = moment.tick * sizes.len() as u64 + k as u64;
-        rng::below(sizes[k], word, |attempt| moment.stream.policy_redraw(place, attempt))
+        self.below(sizes[k], k, moment, cache)
     }
 
     #[inline(always)]

@@ -133,24 +133,9 @@ impl<const N: usize> Encoding<N> {
         Self { format, operations: filter.unwrap_or(OperationSet::FULL).iter().collect() }
     }
 
-    /// How selections are written.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
     /// The operation that each value of the first component stands for.
     pub fn operations(&self) -> &[u8] {
         &self.operations
-    }
-
-    /// Number of values of all components together.
-    pub fn values(&self) -> usize {
-        let cells = match self.format {
-            Format::Mask => 2 * N * N,
-            Format::Point => 2 * N,
-            Format::Bbox => 4 * N,
-        };
-        self.operations.len() + cells
     }
 
     /// Number of values of each component, the operation first.
@@ -163,14 +148,19 @@ impl<const N: usize> Encoding<N> {
         std::iter::once(self.operations.len() as u32).chain(std::iter::repeat_n(value, count)).collect()
     }
 
+    /// Number of flat actions for each operation; `None` when it does not fit 64 bits.
+    #[inline]
+    pub fn selections(&self) -> Option<u64> {
+        match self.format {
+            Format::Mask => 1_u64.checked_shl((N * N).try_into().ok()?),
+            Format::Point => Some((N * N) as u64),
+            Format::Bbox => Some((N * N * N * N) as u64),
+        }
+    }
+
     /// Number of flat actions; `None` when they do not fit 63 bits.
     pub fn flat_size(&self) -> Option<u64> {
-        let selections = match self.format {
-            Format::Mask => 1_u64.checked_shl((N * N).try_into().ok()?)?,
-            Format::Point => (N * N) as u64,
-            Format::Bbox => (N * N * N * N) as u64,
-        };
-        selections.checked_mul(self.operations.len() as u64).filter(|size| *size < 1 << 63)
+        self.selections()?.checked_mul(self.operations.len() as u64).filter(|size| *size < 1 << 63)
     }
 
     /// The operation that a value of the first component means; values beyond the last mean the last.
@@ -248,10 +238,6 @@ mod tests {
         assert_eq!(Encoding::<8>::new(Format::Mask, None).flat_size(), None);
         assert_eq!(Encoding::<5>::new(Format::Mask, None).sizes().len(), 26);
         assert_eq!(Encoding::<30>::new(Format::Bbox, None).sizes(), [35, 30, 30, 30, 30]);
-        for format in [Format::Mask, Format::Point, Format::Bbox] {
-            let encoding = Encoding::<5>::new(format, Some(OperationSet::RAW));
-            assert_eq!(encoding.values(), encoding.sizes().iter().sum::<u32>() as usize);
-        }
     }
 
     /// Bits are row-major with the last cell least significant.

@@ -253,26 +253,6 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         Outcome { reward, terminated }
     }
 
-    /// Marks the values of each component that are allowed with 1: the operations, then every coordinate or bit.
-    ///
-    /// # Panics
-    ///
-    /// If the mask does not have a byte for each value of each component of [`Encoding::sizes`].
-    pub fn action_mask(&self, state: &State<N, W, WORDS>, mask: &mut [u8]) {
-        let allowed = self.allowed(state);
-        assert_eq!(mask.len(), self.encoding.values(), "a byte for each value of each component");
-        let (operations, cells) = mask.split_at_mut(self.encoding.operations().len());
-        for (mark, op) in operations.iter_mut().zip(self.encoding.operations()) {
-            *mark = u8::from(allowed.contains(*op));
-        }
-        cells.fill(1);
-    }
-
-    /// Whether the step limit is reached.
-    pub fn is_truncated(&self, state: &State<N, W, WORDS>) -> bool {
-        state.view().head.steps >= self.config.max_steps
-    }
-
     /// Number of values of an observation.
     pub fn observation_len(&self) -> usize {
         N * N * self.config.channels.count()

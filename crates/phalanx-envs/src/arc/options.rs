@@ -61,7 +61,11 @@ static CHOICES: [Choice; 16] = [
         "standard" => OperationSet::STANDARD,
         "raw" => OperationSet::RAW,
     ]),
-    switch!("filter_actions", "whether the action space has allowed operations only", dynamic_action_filtering),
+    switch!(
+        "filter_actions",
+        "on: the action space has allowed operations only; off: it has all, and masks tell the allowed ones",
+        dynamic_action_filtering
+    ),
     one_of!("invalid_operation", "what happens to operations that are not allowed", invalid_operation, [
         "clip" => InvalidOperation::Clip,
         "reject" => InvalidOperation::Reject,

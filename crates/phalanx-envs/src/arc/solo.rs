@@ -11,9 +11,10 @@ use phalanx_core::batch::{Batch, BatchConfig, build_solo};
 use phalanx_core::probe::{Probe, probe_solo};
 use phalanx_core::rng::Draws;
 use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
-use phalanx_core::space::{ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
+use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{Error, Result};
 
+use super::action::OperationSet;
 use super::env::{ArcEnv, Config};
 use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
 use super::options;
@@ -33,7 +34,7 @@ pub type Arc30 = ArcSolo<30, 4, { words(30, 4) }>;
 /// Sides of the canvases there are, and the smallest one that holds the tasks.
 const CANVASES: &[&str] = &["auto", "5", "10", "30"];
 
-/// What comes before the cells in [`SoloEnv::state_values`].
+/// What comes before the cells in [`SoloEnv::state_value`].
 const HEAD_NAMES: [&str; 9] =
     ["height", "width", "pair", "steps", "attempts", "operation", "rejected", "allowed_low", "allowed_high"];
 
@@ -153,7 +154,7 @@ fn setting<'a>(config: &'a BatchConfig, name: &str) -> Option<&'a str> {
 
 /// Makes the environment that the settings describe and does something with it.
 fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
-    let (Loaded { tasks, problems }, mode) = tasks(config)?;
+    let (Loaded { tasks, problems, notes }, mode) = tasks(config)?;
     let largest = tasks.iter().map(|task| task.extent()).fold(0, |side, (h, w)| side.max(h).max(w));
     let fitting = match largest {
         0..=5 => "5",
@@ -161,7 +162,8 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
         _ => "30",
     };
     let canvas = CANVASES.iter().find(|side| setting(config, "canvas") == Some(side)).copied().unwrap_or("auto");
-    let mut notes: Vec<String> = problems.iter().take(NAMED_PROBLEMS).map(|p| format!("passed over {p}")).collect();
+    let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    notes.extend(problems.iter().take(NAMED_PROBLEMS).map(|problem| format!("passed over {problem}")));
     if problems.len() > NAMED_PROBLEMS {
         notes.push(format!("passed over {} more task files", problems.len() - NAMED_PROBLEMS));
     }
@@ -182,7 +184,7 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
 }
 
 impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
-    fn new(tasks: &[Arc<Task>], source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
+    fn new(tasks: &[Arc<Task>], mut source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
         let pool = Arc::new(TaskPool::new(tasks.iter().map(|task| &**task))?);
         let mut env = ArcEnv::new(pool, Config { mode, ..Config::default() })?;
         env.configure(|own| {
@@ -196,6 +198,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
                 own.max_steps = steps;
             }
         })?;
+        source.notes.extend(env.config().reward.warning(env.config().max_steps));
         Ok(Self { env, source, flat: false })
     }
 
@@ -211,6 +214,12 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
             shape: vec![N, N, channels.len()],
             element: Element::I8,
         }
+    }
+
+    /// Choices of the first component for each operation: as many as selections if actions are flat.
+    fn per_operation(&self) -> u32 {
+        // It fits: `prepare` has refused flat actions beyond 2^31.
+        if self.flat { self.env.encoding().selections().unwrap_or(1) as u32 } else { 1 }
     }
 
     /// Number of flat actions, if they fit an action.
@@ -230,6 +239,9 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
             _ => ActionSpace::MultiDiscrete { sizes: self.env.encoding().sizes() },
         };
         let Source { tasks, dataset, select, canvas, notes } = &self.source;
+        // A filtered space has nothing to forbid; else `invalid_operation` says what becomes of a forbidden one.
+        let config = self.env.config();
+        let restricted = config.operations != OperationSet::FULL && !config.dynamic_action_filtering;
         let pool = self.env.pool();
         // The hash makes the engine refuse a snapshot of an environment with other tasks.
         let tasks = format!("{tasks} ({} tasks, {:016x})", pool.tasks.len(), pool.fingerprint);
@@ -252,6 +264,8 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         EnvSpec {
             state_names: state_names::<N>(),
             options: source.into_iter().chain(options::list(self.env.config())).collect(),
+            scores: &["solved", "similarity"],
+            action_mask: if restricted { ActionMask::Advisory } else { ActionMask::None },
             notes: notes.clone(),
             ..EnvSpec::new(
                 "ARC-v0",
@@ -305,10 +319,38 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         self.env.observe(state, obs);
     }
 
-    fn state_values(&self, state: &Self::State) -> Vec<f64> {
+    fn scores(&self, state: &Self::State) -> [f32; 2] {
+        let info = self.env.info(state);
+        [f32::from(u8::from(info.solved)), info.similarity]
+    }
+
+    fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
+        let operations = self.env.encoding().operations();
+        k > 0 || self.env.allowed(state).contains(operations[(choice / self.per_operation()) as usize])
+    }
+
+    fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
+        if k > 0 {
+            return below(n);
+        }
+        // By operation, because there can be millions of flat actions.
+        let (allowed, each) = (self.env.allowed(state), self.per_operation());
+        let operations = self.env.encoding().operations();
+        let legal = || (0..).zip(operations).filter(|(_, op)| allowed.contains(**op)).map(|(place, _)| place);
+        match legal().count() as u32 {
+            0 => 0,
+            count => {
+                let rank = below(count * each);
+                let place: u32 = legal().nth((rank / each) as usize).expect("a rank below their number");
+                place * each + rank % each
+            }
+        }
+    }
+
+    fn state_value(&self, state: &Self::State, field: usize) -> f64 {
         let view = state.view();
         let head = view.head;
-        let mut values = vec![
+        let of_head = [
             f64::from(head.size.height),
             f64::from(head.size.width),
             f64::from(head.pair),
@@ -319,12 +361,13 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
             f64::from(head.allowed_low),
             f64::from(head.allowed_high),
         ];
-        for cells in [view.grid, view.clipboard] {
-            let rows = bytes(cells).chunks_exact(8 * W);
-            values.extend(rows.flat_map(|row| row[..N].iter().map(|cell| f64::from(*cell))));
+        let Some(place) = field.checked_sub(of_head.len()) else { return of_head[field] };
+        let cell = |cells| f64::from(bytes(cells)[place % (N * N) / N * 8 * W + place % N]);
+        match place / (N * N) {
+            0 => cell(view.grid),
+            1 => cell(view.clipboard),
+            _ => f64::from(view.selection.0[place - 2 * N * N]),
         }
-        values.extend(view.selection.0.iter().map(|row| f64::from(*row)));
-        values
     }
 
     fn set_state_values(&self, state: &mut Self::State, values: &[f64]) -> Result<()> {
@@ -416,7 +459,8 @@ mod tests {
     }
 
     /// Every canvas, and each option away from its default at least once.
-    const VARIANTS: [&[(&str, &str)]; 7] = [
+    const VARIANTS: [&[(&str, &str)]; 8] = [
+        &[("canvas", "30"), ("flat", "on"), ("operations", "raw"), ("invalid_operation", "reject")],
         &[("canvas", "5")],
         &[("canvas", "5"), ("flat", "on"), ("action", "mask"), ("mode", "test"), ("start", "mixed"), ("attempts", "3")],
         &[("canvas", "5"), ("action", "mask")],
@@ -470,6 +514,53 @@ mod tests {
         }
     }
 
+    /// Whatever the format, masks have a flag for each choice, and random actions are legal: none is rejected.
+    #[test]
+    fn masks_of_restricted_operations() {
+        for (format, flags) in [("bbox", 35 + 4 * 5), ("point", 35 + 2 * 5), ("mask", 35 + 2 * 25)] {
+            let settings =
+                [("canvas", "5"), ("action", format), ("operations", "raw"), ("invalid_operation", "reject")];
+            let batch = batch(&config(1, &settings)).unwrap();
+            assert_eq!((batch.spec().action_mask, batch.spec().action.mask_len()), (ActionMask::Advisory, Some(flags)));
+            let mut masks = vec![false; 150 * flags];
+            batch.action_masks_into(&mut masks).unwrap();
+            for mask in masks.chunks_exact(flags) {
+                assert!((0..35).all(|op| mask[op] == OperationSet::RAW.contains(op as u8)));
+                assert!(mask[35..].iter().all(|legal| *legal));
+            }
+            assert!(batch.action_masks_into(&mut masks[1..]).is_err());
+            for flat in ["off", "on"] {
+                let settings: Vec<_> = settings.into_iter().chain([("flat", flat), ("max_steps", "7")]).collect();
+                let mut batch = super::batch(&config(1, &settings)).unwrap();
+                let mut probe = probe(&config(1, &settings)).unwrap();
+                let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+                let mut rollout = Rollout::new(policy.clone(), batch.as_ref());
+                let (rejected, mut seen) = (HEAD_NAMES.iter().position(|name| *name == "rejected").unwrap(), 0_u64);
+                for tick in 0..60 {
+                    let action = probe.decide(&policy, tick, &mut Default::default()).unwrap();
+                    let step = probe.step(&action).unwrap();
+                    if step.terminated || step.truncated {
+                        probe.next_episode();
+                    }
+                    batch.advance(&mut rollout, 1).unwrap();
+                    assert_eq!(batch.state(0).unwrap(), probe.state(), "{format}, flat {flat}");
+                    for state in (0..150).map(|env| batch.state(env).unwrap()).filter(|state| state[5] >= 0.0) {
+                        assert_eq!(state[rejected], 0.0, "{format}, flat {flat}");
+                        seen |= 1 << state[5] as u32;
+                    }
+                }
+                // A submission ends the episode, so its state is not seen.
+                assert_eq!(seen | 1 << 34, OperationSet::RAW.0, "{format}, flat {flat}");
+            }
+        }
+        let flat = batch(&config(1, &[("operations", "raw"), ("action", "point"), ("flat", "on")])).unwrap();
+        let mut masks = vec![false; 150 * 3_500];
+        flat.action_masks_into(&mut masks).unwrap();
+        assert!((0..3_500).all(|index| masks[index] == OperationSet::RAW.contains((index / 100) as u8)));
+        let filtered = batch(&config(1, &[("operations", "raw"), ("filter_actions", "on")])).unwrap();
+        assert_eq!(filtered.spec().action_mask, ActionMask::None);
+    }
+
     #[test]
     fn a_snapshot_of_other_tasks_is_refused() {
         let one = batch(&config(1, &[("canvas", "10")])).unwrap();
@@ -486,18 +577,20 @@ mod tests {
         let solo = ArcSolo::<N, W, WORDS>::new(&tasks, source, Mode::Train, &BatchConfig::default()).unwrap();
         let mut word = random_words(9);
         let mut state = State::zeroed();
+        let fields = solo.spec().state_names.len();
+        let numbers =
+            |state: &State<N, W, WORDS>| (0..fields).map(|field| solo.state_value(state, field)).collect::<Vec<_>>();
         solo.reset(&mut state, &mut Stream::<f32>::of_seed(1, 0).draws(Purpose::Reset, 0, 0));
         let n = solo.env.encoding().flat_size().unwrap();
         for _ in 0..300 {
             solo.env.step(&mut state, &solo.env.encoding().decode_flat(u64::from(word()) % n));
-            let values = solo.state_values(&state);
-            assert_eq!(values.len(), solo.spec().state_names.len());
+            let values = numbers(&state);
             let mut copy = State::zeroed();
             solo.set_state_values(&mut copy, &values).unwrap();
             assert!(copy == state, "{:?} {:?}", copy.view(), state.view());
             state.view_mut().head.attempts = 0;
         }
-        let mut values = solo.state_values(&state);
+        let mut values = numbers(&state);
         values[HEAD_NAMES.len()] = 10.0;
         let message = solo.set_state_values(&mut state, &values).unwrap_err().to_string();
         assert_eq!(message, "grid[0,0] is 10, but must be a whole number from 0 to 9");

@@ -14,6 +14,7 @@ pub mod mountain_car;
 pub mod pendulum;
 pub mod reactor;
 pub mod tic_tac_toe;
+pub mod two_armed_bandit;
 
 mod observations;
 mod stage;

@@ -27,7 +27,7 @@ use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{Result, lane_params, lane_struct};
 
 use super::ccasr::circuit;
-use super::{COUNTERS, Ccasr, ClockOptions};
+use super::{COUNTERS, Ccasr, ClockOptions, check_counts};
 use crate::reaction::{Clock, ClockRule};
 
 /// The environment and its options; observations have `OBS` = `n_horizon` + 2 components.
@@ -149,6 +149,10 @@ impl<const OBS: usize> LaneEnv for CcasrGfpControl<OBS> {
             "n_horizon" => assert_eq!(value, Self::HORIZON, "the horizon is part of the type"),
             _ => self.clock.set(name, value),
         }
+    }
+
+    fn check_state(&self, state: &State<f64>) -> Result<(), String> {
+        check_counts(&[("H", state.H), ("F", state.F)])
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use phalanx_core::{lane_params, lane_struct};
 
 use super::ccasr::circuit;
 use super::ccasr_gfp_control::interval;
-use super::{COUNTERS, ClockOptions};
+use super::{COUNTERS, ClockOptions, check_counts};
 use crate::reaction::Clock;
 
 /// The environment and its options.
@@ -74,6 +74,10 @@ impl LaneEnv for CcasrGfpSysid {
 
     fn set_option(&mut self, name: &str, value: &str) {
         self.clock.set(name, value);
+    }
+
+    fn check_state(&self, state: &State<f64>) -> Result<(), String> {
+        check_counts(&[("H", state.H), ("F", state.F)])
     }
 
     #[inline(always)]

@@ -59,5 +59,19 @@ impl ClockOptions {
     }
 }
 
+/// The largest count of molecules that single precision can add one to.
+const MAX_COUNT: f64 = 16_777_215.0;
+
+/// Checks the counts of a state that a user sets.
+fn check_counts(counts: &[(&str, f64)]) -> Result<(), String> {
+    let possible = |count: f64| count.fract() == 0.0 && (0.0..=MAX_COUNT).contains(&count);
+    match counts.iter().find(|(_, count)| !possible(*count)) {
+        None => Ok(()),
+        Some((name, count)) => {
+            Err(format!("{name} is {count}, but molecules come as whole numbers from 0 to {MAX_COUNT}"))
+        }
+    }
+}
+
 /// What a circuit counts in every step.
 const COUNTERS: &[&str] = &["reactions", "capped_steps"];

@@ -15,7 +15,7 @@ use phalanx_core::rng::Draws;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
 use phalanx_core::{lane_params, lane_struct};
 
-use super::{COUNTERS, ClockOptions};
+use super::{COUNTERS, ClockOptions, check_counts};
 use crate::reaction::{Clock, ClockRule, Network};
 
 /// The environment and its options.
@@ -91,6 +91,10 @@ impl LaneEnv for OptoHillSysid {
 
     fn set_option(&mut self, name: &str, value: &str) {
         self.clock.set(name, value);
+    }
+
+    fn check_state(&self, state: &State<f64>) -> Result<(), String> {
+        check_counts(&[("X", state.X)])
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::library::Note;
 use super::parse::{describe, parse_json};
 use super::problem::{Fault, Place, Problem};
 use crate::arc::task::Task;
@@ -64,9 +65,19 @@ pub(super) enum Source {
     /// A file of its own.
     File(PathBuf),
     /// A member of a file of many, with its solutions.
-    Member { file: PathBuf, task: Value, solutions: Option<Value> },
+    Member { file: PathBuf, task: Value, solutions: Option<(PathBuf, Value)> },
     /// Built in.
     Ready(Arc<Task>),
+}
+
+/// What a directory holds.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Every task, unread.
+    pub(super) found: Vec<Found>,
+    /// The files that could not even be listed.
+    pub(super) problems: Vec<Problem>,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Layout {
@@ -106,8 +117,8 @@ impl Layout {
         }
     }
 
-    /// Every task, unread, with the files that could not even be listed.
-    pub(super) fn scan(self, directory: &Path) -> (Vec<Found>, Vec<Problem>) {
+    /// What a directory in this layout holds.
+    pub(super) fn scan(self, directory: &Path) -> Scan {
         if self == Self::Challenges {
             return scan_challenges(directory, &self.files(directory));
         }
@@ -116,12 +127,12 @@ impl Layout {
             let id = group.as_ref().map_or(stem.clone(), |group| format!("{group}/{stem}"));
             Found { id, split, group, source: Source::File(file) }
         });
-        (found.collect(), vec![])
+        Scan { found: found.collect(), ..Scan::default() }
     }
 }
 
-fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<String>)]) -> (Vec<Found>, Vec<Problem>) {
-    let (mut found, mut problems) = (vec![], vec![]);
+fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<String>)]) -> Scan {
+    let Scan { mut found, mut problems, mut notes } = Scan::default();
     let mut owners: BTreeMap<(Option<Split>, String), String> = BTreeMap::new();
     let solutions: Vec<PathBuf> =
         json_files(directory).into_iter().filter(|file| name(file).contains("solutions")).collect();
@@ -148,6 +159,10 @@ fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<St
                 continue;
             }
         };
+        let unsolved = tasks.iter().filter(|(id, task)| !answers.contains_key(*id) && lacks_output(task)).count();
+        if unsolved > 0 {
+            notes.push(Note::Unsolved { file: file.display().to_string(), tasks: unsolved, of: tasks.len() });
+        }
         for (id, task) in tasks {
             if let Some(owner) = owners.get(&(split, id.clone())) {
                 let file = format!("{}, task {id}", file.display());
@@ -155,7 +170,7 @@ fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<St
                 continue;
             }
             owners.insert((split, id.clone()), file.display().to_string());
-            let solutions = answers.get(&id).cloned();
+            let solutions = own.zip(answers.get(&id)).map(|(file, answer)| (file.clone(), answer.clone()));
             found.push(Found {
                 id,
                 split,
@@ -164,7 +179,13 @@ fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<St
             });
         }
     }
-    (found, problems)
+    Scan { found, problems, notes }
+}
+
+/// Whether a test pair of a task has no output of its own.
+fn lacks_output(task: &Value) -> bool {
+    let pairs = task["test"].as_array().map_or(&[][..], Vec::as_slice);
+    pairs.iter().any(|pair| pair["output"].is_null())
 }
 
 fn read_object(file: &Path) -> Result<serde_json::Map<String, Value>, Problem> {

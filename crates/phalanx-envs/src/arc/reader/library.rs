@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::layout::{Found, LAYOUTS, Layout, Source, Split, read_text};
+use super::layout::{Found, LAYOUTS, Layout, Scan, Source, Split, read_text};
 use super::parse::{Limits, parse_text, parse_value};
 use super::problem::Problem;
 use super::statistics::Statistics;
@@ -22,6 +22,7 @@ pub struct Library {
     entries: Vec<Entry>,
     subsets: BTreeMap<String, Vec<String>>,
     problems: Vec<Problem>,
+    notes: Vec<Note>,
 }
 
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Loaded {
     pub tasks: Vec<Arc<Task>>,
     /// What is wrong with the others.
     pub problems: Vec<Problem>,
+    /// What is worth telling about them all.
+    pub notes: Vec<Note>,
 }
 
 /// Something worth telling about a data set that works all the same.
@@ -55,13 +58,25 @@ pub enum Note {
     MissingGroup(String),
     /// A group that ConceptARC does not have.
     ExtraGroup(String),
+    /// Test pairs of some tasks of a file have no output, and no other file has it.
+    Unsolved {
+        /// The file.
+        file: String,
+        /// Tasks without solutions.
+        tasks: usize,
+        /// All its tasks.
+        of: usize,
+    },
 }
 
 impl std::fmt::Display for Note {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::MissingGroup(group) => write!(f, "warning: the group {group} is missing"),
-            Self::ExtraGroup(group) => write!(f, "note: the group {group} is not one of ConceptARC"),
+            Self::MissingGroup(group) => write!(f, "the group {group} is missing"),
+            Self::ExtraGroup(group) => write!(f, "the group {group} is not one of ConceptARC"),
+            Self::Unsolved { file, tasks, of } => {
+                write!(f, "{file}: {tasks} of {of} tasks have no solutions, so that their test pairs are not scored")
+            }
         }
     }
 }
@@ -84,7 +99,7 @@ impl Library {
             group: None,
             source: Source::Ready(Arc::new(sample.task)),
         });
-        Self::new(Dataset::Sample, None, ready.collect(), vec![])
+        Self::new(Dataset::Sample, None, Scan { found: ready.collect(), ..Scan::default() })
     }
 
     /// Finds the tasks of a data set in a directory, without reading them.
@@ -93,8 +108,8 @@ impl Library {
             return Ok(Self::sample());
         }
         let layout = dataset.layout().or_else(|| Layout::detect(directory));
-        let (found, problems) = layout.map(|layout| layout.scan(directory)).unwrap_or_default();
-        if found.is_empty() && problems.is_empty() {
+        let scan = layout.map(|layout| layout.scan(directory)).unwrap_or_default();
+        if scan.found.is_empty() && scan.problems.is_empty() {
             let wanted = dataset.layout();
             return Err(Error::NoTasks {
                 directory: directory.display().to_string(),
@@ -102,20 +117,13 @@ impl Library {
                 wanted: LAYOUTS.iter().find(|(layout, _)| Some(*layout) == wanted).map(|(_, files)| *files),
             });
         }
-        Ok(Self::new(dataset, layout, found, problems))
+        Ok(Self::new(dataset, layout, scan))
     }
 
-    fn new(dataset: Dataset, layout: Option<Layout>, mut found: Vec<Found>, problems: Vec<Problem>) -> Self {
+    fn new(dataset: Dataset, layout: Option<Layout>, Scan { mut found, problems, notes }: Scan) -> Self {
         found.sort_by(|a, b| (&a.id, a.split).cmp(&(&b.id, b.split)));
         let entries = found.into_iter().map(|found| Entry { found, parsed: OnceLock::new() }).collect();
-        Self { dataset, limits: dataset.limits(), layout, entries, subsets: BTreeMap::new(), problems }
-    }
-
-    /// The same tasks under other limits.
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self.entries.iter_mut().for_each(|entry| entry.parsed = OnceLock::new());
-        self
+        Self { dataset, limits: dataset.limits(), layout, entries, subsets: BTreeMap::new(), problems, notes }
     }
 
     /// The layout its files have; `None` if it is built in.
@@ -150,10 +158,10 @@ impl Library {
         places.get(((u64::from(word) * places.len() as u64) >> 32) as usize).copied()
     }
 
-    /// What is unusual about the groups of ConceptARC.
+    /// What is worth telling: tasks without solutions, unusual groups of ConceptARC.
     pub fn notes(&self) -> Vec<Note> {
         if self.dataset != Dataset::Concept {
-            return vec![];
+            return self.notes.clone();
         }
         let groups = self.groups();
         let missing = CONCEPT_GROUPS.iter().filter(|group| !groups.contains(**group));
@@ -185,6 +193,11 @@ impl Library {
         let lower = selector.to_lowercase();
         let is_eval = EVAL_NAMES.contains(&lower.as_str());
         let mode = mode.unwrap_or(if is_eval { Mode::Test } else { Mode::Train });
+        let is_part = is_eval || TRAIN_NAMES.contains(&lower.as_str());
+        // The one folder of ConceptARC is `corpus`.
+        if is_part && lower != "corpus" && self.splits().is_empty() && !self.subsets.contains_key(&lower) {
+            return Err(Error::NoSplits { dataset: self.dataset.name(), selector: selector.to_owned() });
+        }
         // Tasks without a split belong to every split.
         let of_split = |split| self.places(|found| found.split.is_none_or(|own| own == split));
         let tasks = if let Some(ids) = self.subsets.get(&lower) {
@@ -221,15 +234,17 @@ impl Library {
                 parse_text(&path.display().to_string(), &found.id, &text, &self.limits).map(Arc::new)
             }
             Source::Member { file, task, solutions } => {
-                let place = format!("{}, task {}", file.display(), found.id);
-                parse_value(&place, &found.id, task, solutions.as_ref(), &self.limits).map(Arc::new)
+                let of_task = |file: &Path| format!("{}, task {}", file.display(), found.id);
+                let solutions = solutions.as_ref().map(|(file, value)| (of_task(file), value));
+                let solutions = solutions.as_ref().map(|(place, value)| (place.as_str(), *value));
+                parse_value(&of_task(file), &found.id, task, solutions, &self.limits).map(Arc::new)
             }
         }
     }
 
     /// Reads tasks; problems of files that could not even be listed come first.
     pub fn load(&self, places: &[usize]) -> Loaded {
-        let mut loaded = Loaded { tasks: vec![], problems: self.problems.clone() };
+        let mut loaded = Loaded { tasks: vec![], problems: self.problems.clone(), notes: self.notes() };
         for place in places {
             match self.task(*place) {
                 Ok(task) => loaded.tasks.push(task),

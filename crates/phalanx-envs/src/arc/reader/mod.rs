@@ -141,6 +141,16 @@ pub enum Error {
         /// The files that the data set needs, if it needs certain ones.
         wanted: Option<&'static str>,
     },
+    /// A selector for a part of a data set that has no parts.
+    #[error(
+        "the selector '{selector}' means a part of a data set, but {dataset} has no training and evaluation parts; use 'all', a group or a task"
+    )]
+    NoSplits {
+        /// The data set.
+        dataset: &'static str,
+        /// What the user wrote.
+        selector: String,
+    },
     /// A selector means nothing here.
     #[error("unknown selector '{name}' for {dataset}; {}", .hint)]
     UnknownSelector {

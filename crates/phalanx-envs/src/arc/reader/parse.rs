@@ -36,6 +36,8 @@ type Rows = Vec<Vec<i64>>;
 struct RawPair {
     input: Rows,
     output: Option<Rows>,
+    /// Whether the output comes from the file of solutions.
+    solved: bool,
 }
 
 type Check<T> = Result<T, (Place, Fault)>;
@@ -56,18 +58,30 @@ pub(super) fn parse_json(file: &str, text: &str) -> Result<Value, Problem> {
     })
 }
 
-/// Parses a task, with its solutions if they are in another file.
+/// Parses a task, with its solutions and the name of their file if they are in another one.
 pub fn parse_value(
     file: &str,
     id: &str,
     value: &Value,
-    solutions: Option<&Value>,
+    solutions: Option<(&str, &Value)>,
     limits: &Limits,
 ) -> Result<Task, Problem> {
-    task(id, value, solutions, limits).map_err(|(place, fault)| Problem { file: file.to_owned(), place, fault })
+    let problem = |file: &str| {
+        let file = file.to_owned();
+        move |(place, fault)| Problem { file, place, fault }
+    };
+    let (train, mut test) = raw_pairs(value).map_err(problem(file))?;
+    if let Some((file, solutions)) = solutions {
+        add_solutions(&mut test, solutions).map_err(problem(file))?;
+    }
+    task(id, train, test, limits).map_err(|(solved, place, fault)| {
+        let file = solutions.filter(|_| solved).map_or(file, |(file, _)| file);
+        problem(file)((place, fault))
+    })
 }
 
-fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> Check<Task> {
+/// The training and the test pairs.
+fn raw_pairs(value: &Value) -> Check<(Vec<RawPair>, Vec<RawPair>)> {
     let nowhere = Place::default();
     let object = value.as_object().ok_or((nowhere, wrong_type("an object", value)))?;
     let part = |name: &'static str| -> Check<Vec<RawPair>> {
@@ -80,36 +94,37 @@ fn task(id: &str, value: &Value, solutions: Option<&Value>, limits: &Limits) -> 
         }
         list.iter().enumerate().map(|(number, pair)| raw_pair(name, number, pair)).collect()
     };
-    let (train, mut test) = (part("train")?, part("test")?);
-    if let Some(solutions) = solutions {
-        add_solutions(&mut test, solutions)?;
-    }
+    Ok((part("train")?, part("test")?))
+}
+
+/// The task, if its values are right; else whether the fault lies in the file of solutions.
+fn task(id: &str, train: Vec<RawPair>, test: Vec<RawPair>, limits: &Limits) -> Result<Task, (bool, Place, Fault)> {
     let all = || {
         let pairs = |name, pairs: &[RawPair]| (0..pairs.len() as u32).map(move |i| (name, i)).collect::<Vec<_>>();
         let places = pairs("train", &train).into_iter().chain(pairs("test", &test));
         places.zip(train.iter().chain(&test)).flat_map(|(pair, raw)| {
-            let input = Some((pair, "input", &raw.input));
-            input.into_iter().chain(raw.output.as_ref().map(|output| (pair, "output", output)))
+            let place = |side| Place { pair: Some(pair), side: Some(side), ..Place::default() };
+            let input = Some((false, place("input"), &raw.input));
+            input.into_iter().chain(raw.output.as_ref().map(|output| (raw.solved, place("output"), output)))
         })
     };
-    let at = |pair, side| Place { pair: Some(pair), side: Some(side), ..nowhere };
-    for (pair, side, rows) in all() {
+    for (solved, place, rows) in all() {
         let (found, min, max) = ((rows.len() as u32, rows[0].len() as u32), limits.min_size, limits.max_size);
         if found.0 < min.0 || found.1 < min.1 || found.0 > max.0 || found.1 > max.1 {
-            return Err((at(pair, side), Fault::Size { found, min, max }));
+            return Err((solved, place, Fault::Size { found, min, max }));
         }
     }
-    for (pair, side, rows) in all() {
+    for (solved, place, rows) in all() {
         for (row, cells) in rows.iter().enumerate() {
             if let Some(column) = cells.iter().position(|colour| !(0..i64::from(limits.colours)).contains(colour)) {
-                let place = Place { row: Some(row as u32), column: Some(column as u32), ..at(pair, side) };
-                return Err((place, Fault::Colour { found: cells[column], colours: limits.colours }));
+                let place = Place { row: Some(row as u32), column: Some(column as u32), ..place };
+                return Err((solved, place, Fault::Colour { found: cells[column], colours: limits.colours }));
             }
         }
     }
     for (part, found, max) in [("train", train.len(), limits.max_train), ("test", test.len(), limits.max_test)] {
         if let Some(max) = max.filter(|max| found > *max) {
-            return Err((nowhere, Fault::TooManyPairs { part, found, max }));
+            return Err((false, Place::default(), Fault::TooManyPairs { part, found, max }));
         }
     }
     let pairs = |raw: Vec<RawPair>| {
@@ -132,7 +147,7 @@ fn raw_pair(part: &'static str, number: usize, value: &Value) -> Check<RawPair> 
     if part == "train" && output.is_none() {
         return Err((place, Fault::Missing("output")));
     }
-    Ok(RawPair { input, output })
+    Ok(RawPair { input, output, solved: false })
 }
 
 fn rows(place: Place, value: &Value) -> Check<Rows> {
@@ -175,7 +190,9 @@ fn add_solutions(test: &mut [RawPair], solutions: &Value) -> Check<()> {
     for (number, (pair, solution)) in test.iter_mut().zip(list).enumerate() {
         let place = Place { pair: Some(("test", number as u32)), side: Some("output"), ..Place::default() };
         let output = rows(place, solution)?;
-        pair.output.get_or_insert(output);
+        if pair.output.is_none() {
+            (pair.output, pair.solved) = (Some(output), true);
+        }
     }
     Ok(())
 }
@@ -299,12 +316,12 @@ mod tests {
         .unwrap();
         let parse = |solutions: &str| {
             let solutions = serde_json::from_str(solutions).unwrap();
-            parse_value("c.json, task t", "t", &task, Some(&solutions), &Limits::default())
+            parse_value("c.json, task t", "t", &task, Some(("s.json, task t", &solutions)), &Limits::default())
         };
         let outputs: Vec<_> =
             parse("[[[3]], [[4]]]").unwrap().test.into_iter().map(|pair| pair.output.unwrap().cells).collect();
         assert_eq!(outputs, [[3], [4]]);
-        assert_eq!(parse("[[[3]]]").unwrap_err().to_string(), "c.json, task t: has 1 solutions for 2 test pairs");
+        assert_eq!(parse("[[[3]]]").unwrap_err().to_string(), "s.json, task t: has 1 solutions for 2 test pairs");
         assert_eq!(
             parse("[[[3]], [[11]]]").unwrap_err().to_string(),
             "c.json, task t: test pair 1, output, row 0, column 0: colour 11 is not from 0 to 9"

@@ -97,7 +97,17 @@ fn the_two_files_of_a_competition() {
         "{}",
         messages[0]
     );
-    assert!(messages[1].ends_with("task t2: has 2 solutions for 1 test pairs"), "{}", messages[1]);
+    assert!(
+        messages[1].ends_with("arc_training_solutions.json, task t2: has 2 solutions for 1 test pairs"),
+        "{}",
+        messages[1]
+    );
+    let notes: Vec<String> = loaded.notes.iter().map(Note::to_string).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].ends_with(
+        "arc_test_challenges.json: 1 of 1 tasks have no solutions, so that their test pairs are not scored"
+    ));
+    assert!(notes[1].contains("arc_training_challenges.json: 1 of 3 tasks have no solutions"), "{}", notes[1]);
 }
 
 #[test]
@@ -172,8 +182,14 @@ fn concept_groups() {
     assert!(library.select("copy", None).unwrap_err().to_string().contains("did you mean 'Copy'?"));
     let notes: Vec<String> = library.notes().iter().map(Note::to_string).collect();
     assert_eq!(notes.len(), 16);
-    assert_eq!(notes[0], "warning: the group AboveBelow is missing");
-    assert_eq!(notes[15], "note: the group Odd is not one of ConceptARC");
+    assert_eq!(notes[0], "the group AboveBelow is missing");
+    assert_eq!(notes[15], "the group Odd is not one of ConceptARC");
+    assert_eq!(library.select("corpus", None).unwrap().mode, Mode::Test);
+    let message = library.select("train", None).unwrap_err().to_string();
+    assert!(
+        message.contains("'train'") && message.contains("concept has no training and evaluation parts"),
+        "{message}"
+    );
 }
 
 #[test]
