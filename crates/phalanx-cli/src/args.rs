@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Render(RenderArgs),
     /// Show what Phalanx does, in under a minute
     Demo(DemoArgs),
+    /// Measure, compare, keep and judge speed and memory
+    Bench(crate::commands::bench::BenchArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
 }
@@ -363,7 +365,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, tasks, render, demo or completions (see 'phalanx --help')",
+            "a command is needed: envs, rollout, trace, tasks, render, demo, bench or completions (see 'phalanx --help')",
         ),
         _ => {
             let rendered = error.render().to_string();

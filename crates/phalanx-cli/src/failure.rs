@@ -15,6 +15,12 @@ pub(crate) enum Failure {
     /// The engine refused something that a file holds.
     #[error("{path}: {error}")]
     File { path: String, error: phalanx_core::Error },
+    /// The lab refused something or could not do it.
+    #[error(transparent)]
+    Lab(#[from] phalanx_lab::Error),
+    /// Done, but the answer is one that a gate should hear of; it has been printed.
+    #[error("exit code {0}")]
+    Verdict(u8),
     /// Writing failed.
     #[error("cannot write {what}: {error}")]
     Write { what: String, error: io::Error },
@@ -52,11 +58,16 @@ impl Failure {
                 let _ = error.print();
                 ExitCode::SUCCESS
             }
-            Self::Write { .. } => {
+            Self::Verdict(code) => ExitCode::from(code),
+            Self::Lab(phalanx_lab::Error::ChecksumMismatch { .. }) => {
+                eprintln!("error: {self}");
+                ExitCode::from(phalanx_lab::stats::verdict::Verdict::ChecksumMismatch.exit_code(true))
+            }
+            Self::Write { .. } | Self::Lab(phalanx_lab::Error::Write { .. }) => {
                 eprintln!("error: {self}");
                 ExitCode::from(1)
             }
-            Self::Input(_) | Self::Engine(_) | Self::File { .. } => {
+            Self::Input(_) | Self::Engine(_) | Self::Lab(_) | Self::File { .. } => {
                 eprintln!("error: {self}");
                 ExitCode::from(2)
             }

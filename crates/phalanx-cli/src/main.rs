@@ -14,6 +14,7 @@ mod files;
 mod machine;
 mod progress;
 mod text;
+mod workloads;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,6 +38,7 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Tasks(args) => commands::tasks::run(&args),
         Command::Render(args) => commands::render::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Bench(args) => commands::bench::run(&args, start),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

@@ -1,9 +1,9 @@
-//! What can go wrong with the lab's files, as values with data; the message is one sentence for the user.
+//! What can go wrong in the lab, as values with data; the message is one sentence for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of the lab's files.
+/// An error of the lab.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,6 +50,24 @@ pub enum Error {
         line: usize,
         /// What is wrong there.
         why: String,
+    },
+    /// A process that should have measured something.
+    #[error("{} as a worker: {reason}", .binary.display())]
+    Worker {
+        /// Which binary.
+        binary: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// Two sides of a comparison that computed different things.
+    #[error("{case}: the checksums differ ({a} and {b}), so the two sides did not compute the same")]
+    ChecksumMismatch {
+        /// The case.
+        case: String,
+        /// The checksum of A.
+        a: String,
+        /// The checksum of B.
+        b: String,
     },
     /// A column that a table does not have.
     #[error("the table has no column '{column}', only {}", .known.join(", "))]

@@ -4,6 +4,8 @@
 
 pub mod baseline_file;
 pub mod build_info;
+pub mod campaign;
+pub mod case;
 pub mod clock;
 pub mod csv;
 mod error;
@@ -18,5 +20,7 @@ pub mod memory;
 pub mod record;
 pub mod stats;
 pub mod timestamp;
+pub mod worker;
+pub mod workload;
 
 pub use error::{Error, Result};

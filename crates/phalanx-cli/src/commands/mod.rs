@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod envs;

@@ -32,6 +32,13 @@ impl Word for f64 {
     }
 }
 
+impl Word for i8 {
+    #[inline]
+    fn word(self) -> u64 {
+        i64::from(self).word()
+    }
+}
+
 impl Word for i64 {
     #[inline]
     fn word(self) -> u64 {

@@ -1,0 +1,32 @@
+//! `phalanx bench`: the lab from the command line.
+
+mod ab;
+mod worker;
+
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Compare two builds in pairs of processes that take turns
+    Ab(ab::AbArgs),
+    /// Measure what standard input asks for (the lab's own processes)
+    #[command(hide = true)]
+    Worker,
+}
+
+pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
+    match &args.command {
+        BenchCommand::Ab(args) => ab::run(args),
+        BenchCommand::Worker => worker::run(start),
+    }
+}

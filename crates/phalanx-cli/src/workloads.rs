@@ -1,0 +1,188 @@
+//! Cases of the lab made real: environments that are stepped as a case says.
+
+use std::sync::Arc;
+
+use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, ObsElement, StepBuffers};
+use phalanx_core::policy::Policy;
+use phalanx_core::pool::Pool;
+use phalanx_core::rollout::Rollout;
+use phalanx_core::safety::{SafetyConfig, SafetyMode};
+use phalanx_core::space::{ActionMask, ActionSpace, Element};
+use phalanx_envs::registry;
+use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
+use phalanx_lab::record::Kind;
+use phalanx_lab::stats::checksum::{self, Checksum, Word};
+use phalanx_lab::stats::random::Stream;
+use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
+
+use crate::failure::Failure;
+
+/// Builds the workload of a case.
+pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+    let batch = registry::find(&case.env)?.batch(&config(case)?)?;
+    match case.kind {
+        Kind::FusedRandomRollout | Kind::PolicyRollout | Kind::EngineKernel => {
+            let arguments: Vec<_> = case.agent_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let policy = Policy::parse(&case.agent, &arguments, batch.spec())?;
+            let rollout = Rollout::new(policy, batch.as_ref());
+            Ok(Box::new(RolloutWork { batch, rollout, chunk: case.scan_chunk_size }))
+        }
+        Kind::HostApiRandom if batch.spec().action_mask == ActionMask::Binding => Err(Failure::input(format!(
+            "{} refuses illegal actions, so {} cannot step it with actions drawn beforehand",
+            case.env, case.kind
+        ))),
+        Kind::HostApiRandom => Ok(match batch.spec().observation.element {
+            Element::F32 => Box::new(HostApiWork::<f32>::new(batch, case)),
+            Element::I8 => Box::new(HostApiWork::<i8>::new(batch, case)),
+        }),
+        Kind::Training | Kind::PopulationTraining => {
+            Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind)))
+        }
+    }
+}
+
+fn config(case: &CaseSpec) -> Result<BatchConfig, Failure> {
+    let mode = SafetyMode::NAMES.into_iter().find(|(name, _)| *name == case.safety);
+    let Some((_, mode)) = mode else {
+        return Err(Failure::input(format!("the safety mode is '{}', which does not exist", case.safety)));
+    };
+    let pool = Pool::try_new(case.threads);
+    Ok(BatchConfig {
+        num_envs: case.num_envs,
+        seed: case.seed,
+        autoreset: match case.autoreset {
+            case::Autoreset::SameStep => Autoreset::SameStep,
+            case::Autoreset::NextStep => Autoreset::NextStep,
+        },
+        lanes: match case.lanes {
+            1 => LaneWidth::One,
+            8 => LaneWidth::Eight,
+            16 => LaneWidth::Sixteen,
+            _ => LaneWidth::Auto,
+        },
+        pool: Arc::new(
+            pool.map_err(|error| Failure::input(format!("cannot start {} threads: {error}", case.threads)))?,
+        ),
+        settings: case.settings.clone(),
+        safety: SafetyConfig { mode, ..SafetyConfig::default() },
+    })
+}
+
+/// A roll-out inside the engine; an iteration is a chunk.
+struct RolloutWork {
+    batch: Box<dyn Batch>,
+    rollout: Rollout,
+    chunk: usize,
+}
+
+impl Workload for RolloutWork {
+    fn run(&mut self, iterations: u64) -> Work {
+        let steps = self.chunk * iterations as usize;
+        self.rollout.run(self.batch.as_mut(), steps, self.chunk, |_| true).expect("a policy that fits the batch");
+        Work { steps: (steps * self.batch.num_envs()) as u64, checksum: self.rollout.checksum() }
+    }
+
+    fn memory(&self) -> WorkloadMemory {
+        let bytes_per_env = self.batch.bytes_per_env() + self.rollout.bytes_per_env();
+        let array_bytes = (bytes_per_env * self.batch.num_envs() as f64) as u64;
+        WorkloadMemory { array_bytes: Some(array_bytes), bytes_per_env: Some(bytes_per_env) }
+    }
+}
+
+/// Steps that a host program asks for one by one, with actions drawn beforehand; an iteration is a step of all.
+struct HostApiWork<T> {
+    batch: Box<dyn Batch>,
+    buffers: StepBuffers<T>,
+    actions: DrawnActions,
+    next_step: bool,
+    /// Environments whose next step only resets.
+    ended: u64,
+    calls: u64,
+    checksums: Vec<Checksum>,
+}
+
+/// Actions of [`ACTION_ROWS`] steps, after which they repeat.
+enum DrawnActions {
+    Discrete(Vec<i32>),
+    Continuous(Vec<f32>),
+}
+
+const ACTION_ROWS: usize = 64;
+
+impl DrawnActions {
+    fn new(space: &ActionSpace, num_envs: usize, seed: u64) -> Self {
+        let mut random = Stream::new(seed, 0);
+        let rows = 0..ACTION_ROWS * num_envs;
+        let mut index = |n: &u32| random.below(*n as usize) as i32;
+        match space {
+            ActionSpace::Discrete { n } => Self::Discrete(rows.map(|_| index(n)).collect()),
+            ActionSpace::MultiDiscrete { sizes } => {
+                Self::Discrete(rows.flat_map(|_| sizes.iter()).map(index).collect())
+            }
+            ActionSpace::Box { low, high } => {
+                let bounds = rows.flat_map(|_| low.iter().zip(high));
+                Self::Continuous(bounds.map(|(low, high)| low + (high - low) * random.unit() as f32).collect())
+            }
+        }
+    }
+
+    /// The actions of a step.
+    fn row(&self, step: u64) -> Actions<'_> {
+        fn part<T>(all: &[T], step: u64) -> &[T] {
+            let size = all.len() / ACTION_ROWS;
+            let first = step as usize % ACTION_ROWS * size;
+            &all[first..first + size]
+        }
+        match self {
+            Self::Discrete(all) => Actions::Discrete(part(all, step)),
+            Self::Continuous(all) => Actions::Continuous(part(all, step)),
+        }
+    }
+}
+
+impl<T: ObsElement + Word> HostApiWork<T> {
+    fn new(batch: Box<dyn Batch>, case: &CaseSpec) -> Self {
+        Self {
+            buffers: StepBuffers::of(case.num_envs, batch.spec().observation.low.len()),
+            actions: DrawnActions::new(&batch.spec().action, case.num_envs, case.seed),
+            next_step: case.autoreset == case::Autoreset::NextStep,
+            ended: 0,
+            calls: 0,
+            checksums: (0..case.num_envs as u64).map(Checksum::new).collect(),
+            batch,
+        }
+    }
+}
+
+impl<T: ObsElement + Word> Workload for HostApiWork<T> {
+    fn run(&mut self, iterations: u64) -> Work {
+        let mut resets = 0;
+        for i in 1..=iterations {
+            let actions = self.actions.row(self.calls);
+            self.batch.step_into(actions, self.buffers.out()).expect("actions of the action space");
+            self.calls += 1;
+            let StepBuffers { obs, rewards, terminated, truncated, .. } = &self.buffers;
+            if self.next_step {
+                resets += self.ended;
+                let over = terminated.iter().zip(truncated).filter(|(end, cut)| **end | **cut);
+                self.ended = over.count() as u64;
+            }
+            if self.calls % HOST_API_STRIDE == 0 || i == iterations {
+                let rows = obs.chunks_exact(obs.len() / rewards.len());
+                for (i, (checksum, row)) in self.checksums.iter_mut().zip(rows).enumerate() {
+                    checksum.step(row, rewards[i], terminated[i], truncated[i]);
+                }
+            }
+        }
+        Work {
+            steps: iterations * self.batch.num_envs() as u64 - resets,
+            checksum: checksum::total(self.checksums.iter().copied()),
+        }
+    }
+
+    fn memory(&self) -> WorkloadMemory {
+        let bytes_per_env = self.batch.bytes_per_env();
+        let array_bytes = (bytes_per_env * self.batch.num_envs() as f64) as u64;
+        WorkloadMemory { array_bytes: Some(array_bytes), bytes_per_env: Some(bytes_per_env) }
+    }
+}

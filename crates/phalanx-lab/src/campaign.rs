@@ -1,0 +1,337 @@
+//! Campaigns: everything that is measured together, in fresh processes, in random order, in turns where two things
+//! are compared.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Map;
+
+use crate::case::CaseSpec;
+use crate::record::{self, Arm, Order, Outliers};
+use crate::stats::bootstrap;
+use crate::stats::descriptive::{self, Outlier, mean, median};
+use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
+use crate::stats::paired::Comparison;
+use crate::stats::random::Stream;
+use crate::stats::steady_state::{SteadyState, WarmupClass};
+use crate::stats::variance::TwoLevel;
+use crate::worker::{Ready, Worker};
+use crate::workload::Timing;
+use crate::{Error, Result};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Processes of each case, or pairs of them in a comparison.
+    pub processes: usize,
+    /// Samples of each process.
+    pub samples: usize,
+    /// The least time of a sample.
+    pub sample: Duration,
+    /// What lies between two processes.
+    pub gap: Duration,
+    /// Seed of the order.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    /// Three processes of 24 samples of 100 ms.
+    fn default() -> Self {
+        Self { processes: 3, samples: 24, sample: Duration::from_millis(100), gap: Duration::from_millis(20), seed: 0 }
+    }
+}
+
+/// What one process measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// What it said when it was ready.
+    pub ready: Ready,
+    /// All samples, from the first.
+    pub timings: Vec<Timing>,
+    /// How it settled; unknown with too few samples, of which then only the first is left out.
+    pub steady: Option<SteadyState>,
+}
+
+impl Process {
+    fn new(ready: Ready, timings: Vec<Timing>) -> Self {
+        let times: Vec<f64> = timings.iter().map(Timing::time_per_step).collect();
+        Self { ready, timings, steady: SteadyState::of(&times, 0.0) }
+    }
+
+    /// Samples before the steady ones.
+    pub fn discarded(&self) -> usize {
+        match self.steady {
+            Some(steady) if steady.is_steady() => steady.discarded,
+            // The first sample finds cold caches; nothing is known of the others.
+            _ => usize::from(self.timings.len() > 1),
+        }
+    }
+
+    /// The steady samples.
+    pub fn steady_timings(&self) -> &[Timing] {
+        &self.timings[self.discarded()..]
+    }
+
+    /// Nanoseconds for each step, of the steady samples.
+    pub fn times(&self) -> Vec<f64> {
+        self.steady_timings().iter().map(Timing::time_per_step).collect()
+    }
+}
+
+/// A case and what its processes measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The case.
+    pub case: CaseSpec,
+    /// Its processes.
+    pub processes: Vec<Process>,
+}
+
+/// Measures each case in `plan.processes` fresh processes, all cases in a new random order each time. `after` hears
+/// of every process that is done.
+pub fn measure(
+    binary: &Path,
+    cases: &[CaseSpec],
+    plan: &Plan,
+    mut after: impl FnMut(&CaseSpec, &Process),
+) -> Result<Vec<Measured>> {
+    let mut all: Vec<_> = cases.iter().map(|case| Measured { case: case.clone(), processes: Vec::new() }).collect();
+    let mut random = Stream::new(plan.seed, 0);
+    for _ in 0..plan.processes {
+        for at in shuffled(cases.len(), &mut random) {
+            let mut worker = Worker::start(binary, &cases[at])?;
+            let iterations = worker.calibrate(nanoseconds(plan.sample))?;
+            let timings = (0..plan.samples).map(|_| worker.sample(iterations)).collect::<Result<_>>()?;
+            let process = Process::new(worker.ready().clone(), timings);
+            drop(worker);
+            after(&cases[at], &process);
+            all[at].processes.push(process);
+            std::thread::sleep(plan.gap);
+        }
+    }
+    Ok(all)
+}
+
+/// A side of a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// What runs.
+    pub binary: &'a Path,
+    /// What it measures.
+    pub case: &'a CaseSpec,
+}
+
+/// A process of A and one of B that took turns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairRun {
+    /// Which of them took the first turn.
+    pub order: Order,
+    /// The process of A.
+    pub a: Process,
+    /// The process of B.
+    pub b: Process,
+}
+
+/// Measures A and B in pairs of processes that live at the same time and take turns, sample by sample, in the order
+/// ABBA or BAAB. Disturbances that last longer than a sample then hit both alike.
+///
+/// With `same_work` both must compute the same, sample for sample.
+pub fn compare(
+    a: Side<'_>,
+    b: Side<'_>,
+    plan: &Plan,
+    same_work: bool,
+    mut after: impl FnMut(&PairRun),
+) -> Result<Vec<PairRun>> {
+    let mut random = Stream::new(plan.seed, 1);
+    // One number for all: sides of different speed must do the same work. Found by processes that then end, because
+    // the search itself is work that depends on speed.
+    let mut iterations = 1;
+    for side in [a, b] {
+        iterations = Worker::start(side.binary, side.case)?.calibrate(nanoseconds(plan.sample))?.max(iterations);
+    }
+    let mut pairs = Vec::new();
+    for _ in 0..plan.processes {
+        let order = if random.below(2) == 0 { Order::Ab } else { Order::Ba };
+        let mut workers = [Worker::start(a.binary, a.case)?, Worker::start(b.binary, b.case)?];
+        let mut timings = [Vec::new(), Vec::new()];
+        for turn in 0..plan.samples {
+            let forward = (order == Order::Ab) == (turn % 2 == 0);
+            for side in if forward { [0, 1] } else { [1, 0] } {
+                timings[side].push(workers[side].sample(iterations)?);
+            }
+        }
+        let [a_timings, b_timings] = timings;
+        let [a_ready, b_ready] = workers.each_ref().map(|worker| worker.ready().clone());
+        drop(workers);
+        let pair = PairRun { order, a: Process::new(a_ready, a_timings), b: Process::new(b_ready, b_timings) };
+        if same_work {
+            check_same_work(a.case, &pair)?;
+        }
+        after(&pair);
+        pairs.push(pair);
+        std::thread::sleep(plan.gap);
+    }
+    Ok(pairs)
+}
+
+fn check_same_work(case: &CaseSpec, pair: &PairRun) -> Result<()> {
+    let mut samples = pair.a.timings.iter().zip(&pair.b.timings);
+    match samples.find(|(a, b)| a.checksum != b.checksum || a.steps != b.steps) {
+        Some((a, b)) => {
+            let of = |side: &Timing| format!("{} of {} steps", side.checksum, side.steps);
+            Err(Error::ChecksumMismatch { case: case.id(), a: of(a), b: of(b) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Compares the sides of pairs that took turns.
+///
+/// The log ratio of a pair is the median over its turns: a disturbance of a single sample, of which there are many on
+/// a shared machine, moves a mean and not a median. Nothing is dropped.
+pub fn compared(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparison> {
+    let ratios = pairs.iter().map(|pair| {
+        let from = pair.a.discarded().max(pair.b.discarded());
+        let turns = pair.a.timings.iter().zip(&pair.b.timings).skip(from);
+        let logs: Vec<f64> = turns.map(|(a, b)| (a.time_per_step() / b.time_per_step()).ln()).collect();
+        bootstrap::Pair { a: vec![median(&logs).exp()], b: vec![1.0], interleaved: true }
+    });
+    Comparison::of(&ratios.collect::<Vec<_>>(), confidence, seed)
+}
+
+/// What the processes of one arm amount to.
+pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> record::Summary {
+    let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
+    let all: Vec<f64> = times.concat();
+    let steady = processes.iter().flat_map(Process::steady_timings);
+    let (wall, steps) = steady.fold((0.0, 0.0), |(wall, steps), t| (wall + t.wall_ns as f64, steps + t.steps as f64));
+    let levels = TwoLevel::of(&times);
+    let labels = descriptive::outliers(&all);
+    let labelled = |label: Outlier| labels.iter().filter(|found| **found == label).count() as u64;
+    let peaks = processes.iter().filter_map(|process| process.ready.rss_peak);
+    let mut memory = Map::new();
+    if let Some(peak) = peaks.max() {
+        memory.insert("peak_rss".to_owned(), peak.into());
+    }
+    if let Some(bytes) = processes.first().and_then(|process| process.ready.workload.array_bytes) {
+        memory.insert("arrays".to_owned(), bytes.into());
+    }
+    record::Summary {
+        run_id: Some(run_id.to_owned()),
+        case_id: case_id.to_owned(),
+        arm,
+        n_processes: processes.len() as u64,
+        n_samples: all.len() as u64,
+        discarded: processes.iter().map(|process| process.discarded() as u64).sum(),
+        warmup_class: warmup_class(processes),
+        t_median: median(&all),
+        t_mean: wall / steps,
+        ci95: interval(&times).map(|Interval { low, high }| [low, high]),
+        sigma_b: levels.map(|levels| levels.between.sqrt()),
+        sigma_w: levels.map(|levels| levels.within.sqrt()),
+        n_eff: Some(times.iter().map(|times| descriptive::effective_size(times)).sum()),
+        outliers: Outliers { mild: labelled(Outlier::Mild), severe: labelled(Outlier::Severe), extra: Map::new() },
+        memory,
+        extra: Map::new(),
+    }
+}
+
+/// The 95 % interval of the time for each step: of the means of processes if there are several, else of the samples
+/// of the only one.
+pub fn interval(times: &[Vec<f64>]) -> Option<Interval> {
+    let logs: Vec<f64> = match times {
+        [only] => only.iter().map(|time| time.ln()).collect(),
+        several => several.iter().map(|times| mean(times).ln()).collect(),
+    };
+    mean_interval(&logs, CONFIDENCE).map(|interval| interval.map(f64::exp))
+}
+
+/// The worst that any process shows.
+fn warmup_class(processes: &[Process]) -> String {
+    let classes = processes.iter().map(|process| process.steady.map(|steady| steady.class));
+    let severity = |class: &Option<WarmupClass>| match class {
+        Some(WarmupClass::Flat) => 0,
+        Some(WarmupClass::WarmsUp) => 1,
+        Some(WarmupClass::SlowsDown) => 2,
+        None => 3,
+        Some(WarmupClass::NoSteadyState) => 4,
+    };
+    match classes.max_by_key(severity).flatten() {
+        Some(WarmupClass::Flat) => "flat",
+        Some(WarmupClass::WarmsUp) => "warms_up",
+        Some(WarmupClass::SlowsDown) => "slows_down",
+        Some(WarmupClass::NoSteadyState) => "no_steady_state",
+        None => "too_few_samples",
+    }
+    .to_owned()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+/// A random order of `0..n`.
+fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    for at in (1..n).rev() {
+        order.swap(at, random.below(at + 1));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Checksum;
+    use crate::workload::WorkloadMemory;
+
+    fn process(times: &[f64]) -> Process {
+        let ready = Ready {
+            startup_ns: 0,
+            workload: WorkloadMemory::default(),
+            rss_before: None,
+            rss_after: None,
+            rss_peak: Some(7),
+        };
+        let timing =
+            |time: &f64| Timing { wall_ns: (time * 1e6) as u64, cpu_ns: None, steps: 1_000_000, checksum: Checksum(1) };
+        Process::new(ready, times.iter().map(timing).collect())
+    }
+
+    #[test]
+    fn every_order_is_a_permutation_and_not_always_the_same() {
+        let mut random = Stream::new(3, 0);
+        let orders: Vec<_> = (0..20).map(|_| shuffled(6, &mut random)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(orders.iter().any(|order| *order != orders[0]));
+    }
+
+    #[test]
+    fn one_disturbed_sample_does_not_move_a_comparison() {
+        let pair = |noise: f64| {
+            let a: Vec<f64> = (0..24).map(|i| 10.0 + noise * f64::from(i % 3)).collect();
+            let mut b: Vec<f64> = a.iter().map(|time| time / 1.05).collect();
+            b[20] *= 3.0;
+            PairRun { order: Order::Ab, a: process(&a), b: process(&b) }
+        };
+        let pairs = [0.01, 0.011, 0.012, 0.013].map(pair);
+        let comparison = compared(&pairs, CONFIDENCE, 1).unwrap();
+        assert!((comparison.speed_up() - 1.05).abs() < 1e-4, "{}", comparison.speed_up());
+    }
+
+    #[test]
+    fn a_summary_keeps_the_discarded_prefix_out() {
+        let mut times = vec![20.0; 6];
+        times.extend([10.0, 10.1, 9.9].repeat(6));
+        let summary = summary("r", "c", Arm::A, &[process(&times), process(&times)]);
+        assert_eq!((summary.n_processes, summary.n_samples, summary.discarded), (2, 36, 12));
+        assert_eq!((summary.t_median, summary.warmup_class.as_str()), (10.0, "warms_up"));
+        assert!((summary.t_mean - 10.0).abs() < 1e-9);
+        assert_eq!(summary.memory["peak_rss"], 7);
+    }
+}

@@ -1,0 +1,236 @@
+//! Cases: what is measured, with every parameter that changes what is computed or how fast.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::hash;
+use crate::record::{self, Kind, Semantics, Unit};
+
+/// A benchmark with fixed parameters, as a worker process receives it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CaseSpec {
+    /// The environment's name.
+    pub env: String,
+    /// Parameters and options of the environment.
+    pub settings: Vec<(String, String)>,
+    /// What acts: `random` or another policy.
+    pub agent: String,
+    /// Arguments of the policy.
+    pub agent_args: Vec<(String, String)>,
+    /// What the timed region contains.
+    pub kind: Kind,
+    /// Number of environments.
+    pub num_envs: usize,
+    /// Threads that share the work.
+    pub threads: usize,
+    /// Steps that a block of environments makes before the next is touched.
+    pub scan_chunk_size: usize,
+    /// Environments side by side in one instruction; 0 lets the engine choose.
+    pub lanes: usize,
+    /// What follows when a constraint is violated.
+    pub safety: String,
+    /// How episodes restart.
+    pub autoreset: Autoreset,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+/// A part of a case that means nothing, and the case.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the case '{1}' has the part '{0}', but a case is an environment, then a kind, nENVS, tTHREADS, kCHUNK, \
+     safety-MODE, key=value or a policy, such as CartPole-v1/fused_random_rollout/n4096/t1"
+)]
+pub struct CaseError(pub String, pub String);
+
+/// How episodes restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Autoreset {
+    /// In the step that ends an episode.
+    SameStep,
+    /// In the step after, which counts for nothing else.
+    NextStep,
+}
+
+/// Every how many steps a host-API case takes its checksum; roll-outs take it every step.
+pub const HOST_API_STRIDE: u64 = 64;
+
+impl CaseSpec {
+    /// A random roll-out of `num_envs` environments on one thread; the rest as the rule of thumb says.
+    pub fn rollout(env: &str, num_envs: usize) -> Self {
+        Self {
+            env: env.to_owned(),
+            settings: Vec::new(),
+            agent: "random".to_owned(),
+            agent_args: Vec::new(),
+            kind: Kind::FusedRandomRollout,
+            num_envs,
+            threads: 1,
+            scan_chunk_size: rule_of_thumb(num_envs),
+            lanes: 0,
+            safety: "enforce".to_owned(),
+            autoreset: Autoreset::SameStep,
+            seed: 0,
+        }
+    }
+
+    /// Steps of a host program that calls `step` with random actions.
+    pub fn host_api(env: &str, num_envs: usize) -> Self {
+        Self { kind: Kind::HostApiRandom, autoreset: Autoreset::NextStep, ..Self::rollout(env, num_envs) }
+    }
+
+    /// Its name in records: environment, kind, and what is not as [`CaseSpec::rollout`] has it.
+    pub fn id(&self) -> String {
+        let mut id = format!("{}/{}/n{}/t{}", self.env, self.kind, self.num_envs, self.threads);
+        if self.scan_chunk_size != rule_of_thumb(self.num_envs) {
+            id += &format!("/k{}", self.scan_chunk_size);
+        }
+        if self.agent != "random" {
+            id += &format!("/{}", self.agent);
+        }
+        if self.safety != "enforce" {
+            id += &format!("/safety-{}", self.safety);
+        }
+        let pairs = self.settings.iter().chain(&self.agent_args);
+        pairs.fold(id, |id, (key, value)| format!("{id}/{key}={value}"))
+    }
+
+    /// The case of an id: an environment, then any of a kind, `n`, `t` and `k` with a number (environments, threads,
+    /// chunk), `safety-` with a mode, `key=value` for a setting, and a policy.
+    pub fn parse(text: &str) -> Result<Self, CaseError> {
+        let mut parts = text.split('/');
+        let env =
+            parts.next().filter(|env| !env.is_empty()).ok_or_else(|| CaseError(text.to_owned(), text.to_owned()))?;
+        let mut case = Self::rollout(env, 4096);
+        let mut chunk = None;
+        for part in parts {
+            let wrong = || CaseError(part.to_owned(), text.to_owned());
+            let number = |digits: &str| digits.parse().ok().filter(|n: &usize| *n > 0);
+            if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == part) {
+                case.kind = kind;
+                if kind == Kind::HostApiRandom {
+                    case.autoreset = Autoreset::NextStep;
+                }
+            } else if let Some(envs) = part.strip_prefix('n').and_then(number) {
+                case.num_envs = envs;
+            } else if let Some(threads) = part.strip_prefix('t').and_then(number) {
+                case.threads = threads;
+            } else if let Some(steps) = part.strip_prefix('k').and_then(number) {
+                chunk = Some(steps);
+            } else if let Some(mode) = part.strip_prefix("safety-") {
+                case.safety = mode.to_owned();
+            } else if let Some((key, value)) = part.split_once('=') {
+                case.settings.push((key.to_owned(), value.to_owned()));
+            } else if part.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                case.agent = part.to_owned();
+                if case.kind == Kind::FusedRandomRollout && part != "random" {
+                    case.kind = Kind::PolicyRollout;
+                }
+            } else {
+                return Err(wrong());
+            }
+        }
+        case.scan_chunk_size = chunk.unwrap_or_else(|| rule_of_thumb(case.num_envs));
+        Ok(case)
+    }
+
+    /// A hash of everything above; a series breaks where it changes.
+    pub fn version(&self) -> String {
+        hash::of_value(self).expect("a case is plain data")
+    }
+
+    /// Its record.
+    pub fn record(&self, run_id: &str, suite: &str) -> record::Case {
+        let Value::Object(mut params) = json!({
+            "n_envs": self.num_envs,
+            "threads": self.threads,
+            "chunk": self.scan_chunk_size,
+            "lanes": self.lanes,
+            "safety": self.safety,
+            "seed": self.seed,
+        }) else {
+            unreachable!("an object")
+        };
+        params.extend(self.settings.iter().chain(&self.agent_args).map(|(key, value)| (key.clone(), json!(value))));
+        let host_api = self.kind == Kind::HostApiRandom;
+        let mut checksum_kind = Map::new();
+        checksum_kind.insert("checksum_kind".to_owned(), json!(if host_api { "mix64" } else { "lanes32" }));
+        record::Case {
+            run_id: run_id.to_owned(),
+            case_id: self.id(),
+            case_version: self.version(),
+            suite: suite.to_owned(),
+            env: self.env.clone(),
+            agent: Some(self.agent.clone()),
+            kind: self.kind,
+            unit: Unit::EnvStep,
+            multiplier: 1.0,
+            params,
+            semantics: Semantics {
+                autoreset: match self.autoreset {
+                    Autoreset::SameStep => "same_step",
+                    Autoreset::NextStep => "next_step",
+                }
+                .to_owned(),
+                obs_materialised: host_api,
+                precision: "f32".to_owned(),
+                action_source: if host_api { "caller" } else { &self.agent }.to_owned(),
+                checksum_stride: if host_api { HOST_API_STRIDE } else { 1 },
+                extra: checksum_kind,
+            },
+            extra: Map::new(),
+        }
+    }
+}
+
+/// A chunk size for those who have not tuned it. Ours stay large for longer than Myriad's: a block's state and
+/// outputs do not grow with the chunk, so a large one costs no memory.
+pub fn rule_of_thumb(num_envs: usize) -> usize {
+    match num_envs {
+        0..10_000 => 256,
+        10_000..=1_100_000 => 128,
+        _ => 32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_what_is_unusual() {
+        let case = CaseSpec::rollout("CartPole-v1", 4096);
+        assert_eq!(case.id(), "CartPole-v1/fused_random_rollout/n4096/t1");
+        let case = CaseSpec {
+            scan_chunk_size: 8,
+            agent: "pid".to_owned(),
+            settings: vec![("gravity".to_owned(), "9".to_owned())],
+            ..CaseSpec::host_api("CartPole-v1", 4096)
+        };
+        assert_eq!(case.id(), "CartPole-v1/host_api_random/n4096/t1/k8/pid/gravity=9");
+    }
+
+    #[test]
+    fn ids_are_read_back() {
+        for id in [
+            "CartPole-v1/fused_random_rollout/n4096/t1",
+            "Pendulum-v1/host_api_random/n100/t2/k7/g=9.5",
+            "ChemicalReactor-v0/policy_rollout/n64/t1/pid/safety-off",
+        ] {
+            assert_eq!(CaseSpec::parse(id).unwrap().id(), id);
+        }
+        assert_eq!(CaseSpec::parse("CartPole-v1").unwrap(), CaseSpec::rollout("CartPole-v1", 4096));
+        for wrong in ["", "CartPole-v1/", "CartPole-v1/7", "CartPole-v1/n4096/-"] {
+            assert!(CaseSpec::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn versions_differ_where_cases_do() {
+        let case = CaseSpec::rollout("CartPole-v1", 4096);
+        assert_eq!(case.version(), case.clone().version());
+        assert_ne!(case.version(), CaseSpec { seed: 1, ..case.clone() }.version());
+        assert_ne!(case.version(), CaseSpec { threads: 2, ..case.clone() }.version());
+    }
+}

@@ -1,0 +1,248 @@
+//! Worker processes: each measurement happens in a process of its own, which takes a sample whenever it is told to.
+//!
+//! A worker reads lines of JSON and answers each with one. Because it waits between samples, several workers can
+//! take turns: what disturbs the machine for longer than a sample then hits all of them alike.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::CaseSpec;
+use crate::workload::{Timing, Workload, WorkloadMemory, calibrate, time};
+use crate::{Error, Result, memory};
+
+/// The arguments that make the `phalanx` binary a worker.
+pub const ARGUMENTS: [&str; 2] = ["bench", "worker"];
+
+/// What a worker is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// The first line: what to measure.
+    Prepare(CaseSpec),
+    /// Find the number of iterations that take this many nanoseconds.
+    Calibrate(u64),
+    /// Take a sample of so many iterations.
+    Sample(u64),
+}
+
+/// What a worker answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Request::Prepare`].
+    Ready(Ready),
+    /// To [`Request::Calibrate`]: iterations.
+    Calibrated(u64),
+    /// To [`Request::Sample`].
+    Sample(Timing),
+    /// The case cannot be measured.
+    Failed(String),
+}
+
+/// A worker that is ready for samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ready {
+    /// From the start of the process to the outputs of the first iteration.
+    pub startup_ns: u64,
+    /// What the workload holds.
+    pub workload: WorkloadMemory,
+    /// Resident memory before the workload was made.
+    pub rss_before: Option<u64>,
+    /// Resident memory after its first iteration.
+    pub rss_after: Option<u64>,
+    /// The most there has been.
+    pub rss_peak: Option<u64>,
+}
+
+/// Answers requests until there are no more. `make` builds the workload of a case, `elapsed_ns` tells the time since
+/// the process began.
+pub fn serve(
+    input: impl BufRead,
+    mut output: impl Write,
+    make: impl Fn(&CaseSpec) -> Result<Box<dyn Workload>, String>,
+    elapsed_ns: impl Fn() -> u64,
+) -> std::io::Result<()> {
+    let mut workload: Option<Box<dyn Workload>> = None;
+    for line in input.lines() {
+        let reply = match (serde_json::from_str(&line?), &mut workload) {
+            (Ok(Request::Prepare(case)), none) => {
+                let rss_before = memory::rss_bytes();
+                match make(&case) {
+                    Ok(mut made) => {
+                        made.run(1);
+                        let ready = Ready {
+                            startup_ns: elapsed_ns(),
+                            workload: made.memory(),
+                            rss_before,
+                            rss_after: memory::rss_bytes(),
+                            rss_peak: memory::peak_rss_bytes(),
+                        };
+                        *none = Some(made);
+                        Reply::Ready(ready)
+                    }
+                    Err(reason) => Reply::Failed(reason),
+                }
+            }
+            (Ok(Request::Calibrate(wanted_ns)), Some(workload)) => {
+                Reply::Calibrated(calibrate(workload.as_mut(), wanted_ns))
+            }
+            (Ok(Request::Sample(iterations)), Some(workload)) => Reply::Sample(time(workload.as_mut(), iterations)),
+            (Ok(_), None) => Reply::Failed("a case must be prepared first".to_owned()),
+            (Err(error), _) => Reply::Failed(format!("not a request: {error}")),
+        };
+        serde_json::to_writer(&mut output, &reply)?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// A worker process. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    binary: PathBuf,
+    process: Child,
+    requests: Option<ChildStdin>,
+    replies: BufReader<ChildStdout>,
+    ready: Ready,
+}
+
+impl Worker {
+    /// Starts `binary` as a worker and lets it prepare a case.
+    pub fn start(binary: &Path, case: &CaseSpec) -> Result<Self> {
+        let failed = |reason: String| Error::Worker { binary: binary.to_owned(), reason };
+        let mut process = Command::new(binary)
+            .args(ARGUMENTS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(format!("cannot be started: {error}")))?;
+        let requests = process.stdin.take();
+        let replies = BufReader::new(process.stdout.take().expect("piped"));
+        let ready =
+            Ready { startup_ns: 0, workload: Default::default(), rss_before: None, rss_after: None, rss_peak: None };
+        let mut worker = Self { binary: binary.to_owned(), process, requests, replies, ready };
+        match worker.ask(&Request::Prepare(case.clone()))? {
+            Reply::Ready(ready) => worker.ready = ready,
+            other => return Err(worker.unexpected(&other)),
+        }
+        Ok(worker)
+    }
+
+    /// What it said when it was ready.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// The number of iterations that take about `wanted_ns`.
+    pub fn calibrate(&mut self, wanted_ns: u64) -> Result<u64> {
+        match self.ask(&Request::Calibrate(wanted_ns))? {
+            Reply::Calibrated(iterations) => Ok(iterations),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Takes a sample.
+    pub fn sample(&mut self, iterations: u64) -> Result<Timing> {
+        match self.ask(&Request::Sample(iterations))? {
+            Reply::Sample(timing) => Ok(timing),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let answer = self.exchange(request).map_err(|error| error.to_string());
+        match answer.and_then(|line| serde_json::from_str(&line).map_err(|error| format!("{error} in '{line}'"))) {
+            Ok(Reply::Failed(reason)) => Err(self.failed(reason)),
+            Ok(reply) => Ok(reply),
+            Err(reason) => {
+                // What the process said before it died tells more than that the pipe is closed.
+                let mut said = String::new();
+                if let Some(mut errors) = self.process.stderr.take() {
+                    let _ = self.process.kill();
+                    let _ = std::io::Read::read_to_string(&mut errors, &mut said);
+                }
+                let said = said.lines().next().unwrap_or_default();
+                Err(self.failed(if said.is_empty() { reason } else { said.to_owned() }))
+            }
+        }
+    }
+
+    fn exchange(&mut self, request: &Request) -> std::io::Result<String> {
+        let requests = self.requests.as_mut().expect("open until dropped");
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        requests.write_all(&line)?;
+        requests.flush()?;
+        let mut answer = String::new();
+        if self.replies.read_line(&mut answer)? == 0 {
+            return Err(std::io::Error::other("the process has ended"));
+        }
+        Ok(answer)
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Worker { binary: self.binary.clone(), reason }
+    }
+
+    fn unexpected(&self, reply: &Reply) -> Error {
+        self.failed(format!("unexpected answer {reply:?}"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Without requests the process ends by itself; one that hangs must not outlive us.
+        drop(self.requests.take());
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Work;
+
+    struct Counting(u64);
+
+    impl Workload for Counting {
+        fn run(&mut self, iterations: u64) -> Work {
+            self.0 += iterations;
+            std::thread::sleep(std::time::Duration::from_micros(10 * iterations));
+            Work { steps: iterations, checksum: self.0 }
+        }
+    }
+
+    fn answers(requests: &str) -> Vec<Reply> {
+        let mut output = Vec::new();
+        let make = |case: &CaseSpec| -> Result<Box<dyn Workload>, String> {
+            if case.env == "none" { Err("no such environment".to_owned()) } else { Ok(Box::new(Counting(0))) }
+        };
+        serve(requests.as_bytes(), &mut output, make, || 7).unwrap();
+        String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_worker_prepares_then_samples() {
+        let prepare = serde_json::to_string(&Request::Prepare(CaseSpec::rollout("some", 4))).unwrap();
+        let answers = answers(&format!("{prepare}\n{{\"sample\":5}}\n{{\"sample\":5}}\n"));
+        let [Reply::Ready(ready), Reply::Sample(first), Reply::Sample(second)] = &answers[..] else {
+            panic!("{answers:?}");
+        };
+        assert_eq!(ready.startup_ns, 7);
+        assert_eq!((first.steps, first.checksum.0, second.checksum.0), (5, 6, 11));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_answered() {
+        let prepare = serde_json::to_string(&Request::Prepare(CaseSpec::rollout("none", 4))).unwrap();
+        let answers = answers(&format!("{{\"sample\":5}}\n{prepare}\nnonsense\n"));
+        let reasons: Vec<_> = answers.iter().filter(|answer| matches!(answer, Reply::Failed(_))).collect();
+        assert_eq!(reasons.len(), 3, "{answers:?}");
+    }
+}
