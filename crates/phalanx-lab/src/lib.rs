@@ -18,6 +18,7 @@ mod linux;
 pub mod machine;
 pub mod memory;
 pub mod record;
+pub mod session;
 pub mod stats;
 pub mod timestamp;
 pub mod worker;
