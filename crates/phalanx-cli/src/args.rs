@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure, compare, keep and judge speed and memory
     Bench(crate::commands::bench::BenchArgs),
+    /// Show all runs of `bench baseline` side by side (the same as `bench compare`)
+    Compare(crate::commands::bench::CompareArgs),
+    /// List what can compute, and what is there but cannot
+    Devices(crate::commands::devices::DevicesArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
 }
@@ -231,9 +235,18 @@ pub(crate) struct TraceArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DemoArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DemoCommand>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DemoCommand {
+    /// Step many environments once and show how fast that was
+    Performance(crate::commands::demo_performance::PerformanceArgs),
 }
 
 #[derive(Debug, Args)]
@@ -349,7 +362,7 @@ fn constraint(text: &str) -> Result<Constraint, String> {
     Constraint::parse(text).map_err(|error| error.to_string())
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
@@ -365,7 +378,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, tasks, render, demo, bench or completions (see 'phalanx --help')",
+            "a command is needed: envs, rollout, trace, tasks, render, demo, bench, compare, devices or completions (see 'phalanx --help')",
         ),
         _ => {
             let rendered = error.render().to_string();

@@ -9,21 +9,29 @@
 mod args;
 mod commands;
 mod config_file;
+mod device;
 mod failure;
 mod files;
 mod machine;
 mod progress;
+mod tally;
 mod text;
 mod workloads;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use args::{Cli, Command};
+use args::{Cli, Command, DemoCommand};
 use failure::Failure;
+use phalanx_lab::memory::CountingAllocator;
+
+/// Counts what the lab wants to know; a step in the steady state allocates nothing and so pays nothing.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 fn main() -> ExitCode {
     let start = Instant::now();
+    ALLOCATOR.register();
     match args::parse().and_then(|cli| run(cli, start)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -37,8 +45,13 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Trace(args) => commands::trace::run(&args),
         Command::Tasks(args) => commands::tasks::run(&args),
         Command::Render(args) => commands::render::run(&args),
-        Command::Demo(args) => commands::demo::run(&args),
+        Command::Demo(args) => match args.command {
+            Some(DemoCommand::Performance(args)) => commands::demo_performance::run(&args, start),
+            None => commands::demo::run(&args),
+        },
         Command::Bench(args) => commands::bench::run(&args, start),
+        Command::Compare(args) => commands::bench::compare(&args),
+        Command::Devices(args) => commands::devices::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

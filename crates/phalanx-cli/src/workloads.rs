@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, ObsElement, StepBuffers};
+use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, ObsElement, Reset, StepBuffers};
+use phalanx_core::lanes::BLOCK;
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::safety::{SafetyConfig, SafetyMode};
-use phalanx_core::space::{ActionMask, ActionSpace, Element};
+use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
+use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{self, Checksum, Word};
 use phalanx_lab::stats::random::Stream;
@@ -22,9 +24,7 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
     let batch = registry::find(&case.env)?.batch(&config(case)?)?;
     match case.kind {
         Kind::FusedRandomRollout | Kind::PolicyRollout | Kind::EngineKernel => {
-            let arguments: Vec<_> = case.agent_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let policy = Policy::parse(&case.agent, &arguments, batch.spec())?;
-            let rollout = Rollout::new(policy, batch.as_ref());
+            let rollout = rollout(case, batch.as_ref())?;
             Ok(Box::new(RolloutWork { batch, rollout, chunk: case.scan_chunk_size }))
         }
         Kind::HostApiRandom if batch.spec().action_mask == ActionMask::Binding => Err(Failure::input(format!(
@@ -167,7 +167,7 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
                 let over = terminated.iter().zip(truncated).filter(|(end, cut)| **end | **cut);
                 self.ended = over.count() as u64;
             }
-            if self.calls % HOST_API_STRIDE == 0 || i == iterations {
+            if self.calls.is_multiple_of(HOST_API_STRIDE) || i == iterations {
                 let rows = obs.chunks_exact(obs.len() / rewards.len());
                 for (i, (checksum, row)) in self.checksums.iter_mut().zip(rows).enumerate() {
                     checksum.step(row, rewards[i], terminated[i], truncated[i]);
@@ -181,8 +181,85 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
     }
 
     fn memory(&self) -> WorkloadMemory {
-        let bytes_per_env = self.batch.bytes_per_env();
-        let array_bytes = (bytes_per_env * self.batch.num_envs() as f64) as u64;
-        WorkloadMemory { array_bytes: Some(array_bytes), bytes_per_env: Some(bytes_per_env) }
+        let StepBuffers { obs, rewards, terminated, truncated, violations, .. } = &self.buffers;
+        let StepBuffers { final_obs, final_returns, final_lengths, final_costs, .. } = &self.buffers;
+        let outputs = [obs, final_obs].map(|rows| size_of_val(rows.as_slice())).iter().sum::<usize>()
+            + [rewards, final_returns].map(|reals| size_of_val(reals.as_slice())).iter().sum::<usize>()
+            + [violations, final_lengths, final_costs].map(|words| size_of_val(words.as_slice())).iter().sum::<usize>()
+            + [terminated, truncated].map(|flags| size_of_val(flags.as_slice())).iter().sum::<usize>();
+        let actions = match &self.actions {
+            DrawnActions::Discrete(all) => size_of_val(all.as_slice()),
+            DrawnActions::Continuous(all) => size_of_val(all.as_slice()),
+        };
+        let host = outputs + actions + size_of_val(self.checksums.as_slice());
+        let num_envs = self.batch.num_envs() as f64;
+        let bytes = self.batch.bytes_per_env() * num_envs + host as f64;
+        WorkloadMemory { array_bytes: Some(bytes as u64), bytes_per_env: Some(bytes / num_envs) }
+    }
+}
+
+/// Bytes that a case will take, without taking them: a whole block shows what an environment takes. Building it checks
+/// the names and values of the case as well.
+pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
+    let block = CaseSpec { num_envs: BLOCK, threads: 1, ..case.clone() };
+    let total = of(&block)?.memory().bytes_per_env.unwrap_or(0.0);
+    let state = registry::find(&case.env)?.batch(&config(&block)?)?.bytes_per_env();
+    let num_envs = case.num_envs as f64;
+    Ok(Predicted { state_bytes: state * num_envs, agent_bytes: (total - state).max(0.0) * num_envs })
+}
+
+/// The spec of a case's environment with its options in force.
+pub(crate) fn spec(case: &CaseSpec) -> Result<EnvSpec, Failure> {
+    let one = CaseSpec { num_envs: 1, threads: 1, ..case.clone() };
+    Ok(registry::find(&case.env)?.batch(&config(&one)?)?.spec().clone())
+}
+
+/// The checksum of `steps` steps of a case from its seed; neither the chunk size nor the threads change it.
+pub(crate) fn checksum_of_run(case: &CaseSpec, steps: usize) -> Result<u64, Failure> {
+    if case.kind == Kind::HostApiRandom {
+        return Ok(of(case)?.run(steps as u64).checksum);
+    }
+    let mut batch = registry::find(&case.env)?.batch(&config(case)?)?;
+    let mut rollout = rollout(case, batch.as_ref())?;
+    rollout.run(batch.as_mut(), steps, case.scan_chunk_size, |_| true)?;
+    Ok(rollout.checksum())
+}
+
+fn rollout(case: &CaseSpec, batch: &dyn Batch) -> Result<Rollout, Failure> {
+    let arguments: Vec<_> = case.agent_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    Ok(Rollout::new(Policy::parse(&case.agent, &arguments, batch.spec())?, batch))
+}
+
+/// Resets of a whole batch; an iteration is one, and so is a step.
+pub(crate) fn resets(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+    let batch = registry::find(&case.env)?.batch(&config(case)?)?;
+    Ok(match batch.spec().observation.element {
+        Element::F32 => Box::new(ResetWork::<f32>::new(batch)),
+        Element::I8 => Box::new(ResetWork::<i8>::new(batch)),
+    })
+}
+
+struct ResetWork<T> {
+    batch: Box<dyn Batch>,
+    obs: Vec<T>,
+    checksum: Checksum,
+}
+
+impl<T: ObsElement> ResetWork<T> {
+    fn new(batch: Box<dyn Batch>) -> Self {
+        let obs = vec![T::default(); batch.num_envs() * batch.spec().observation.low.len()];
+        Self { batch, obs, checksum: Checksum::new(0) }
+    }
+}
+
+impl<T: ObsElement + Word> Workload for ResetWork<T> {
+    fn run(&mut self, iterations: u64) -> Work {
+        for _ in 0..iterations {
+            self.batch.reset_into(Reset::All, T::wrap(&mut self.obs)).expect("observations of the right length");
+        }
+        // One row is enough: the others were written by the same loop.
+        let row = self.obs.len() / self.batch.num_envs();
+        self.checksum.step(&self.obs[..row], 0.0, false, false);
+        Work { steps: iterations, checksum: checksum::total([self.checksum]) }
     }
 }

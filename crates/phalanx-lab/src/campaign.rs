@@ -19,6 +19,9 @@ use crate::worker::{Ready, Worker};
 use crate::workload::Timing;
 use crate::{Error, Result};
 
+/// Calls before anything is timed, beside the one that startup ends with and those of the calibration.
+const WARM_UP_CALLS: usize = 10;
+
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
@@ -99,17 +102,24 @@ pub fn measure(
     let mut random = Stream::new(plan.seed, 0);
     for _ in 0..plan.processes {
         for at in shuffled(cases.len(), &mut random) {
-            let mut worker = Worker::start(binary, &cases[at])?;
-            let iterations = worker.calibrate(nanoseconds(plan.sample))?;
-            let timings = (0..plan.samples).map(|_| worker.sample(iterations)).collect::<Result<_>>()?;
-            let process = Process::new(worker.ready().clone(), timings);
-            drop(worker);
+            let process = measure_process(binary, &cases[at], plan)?;
             after(&cases[at], &process);
             all[at].processes.push(process);
             std::thread::sleep(plan.gap);
         }
     }
     Ok(all)
+}
+
+/// Measures a case in one fresh process, after at least ten calls that warm it up.
+pub fn measure_process(binary: &Path, case: &CaseSpec, plan: &Plan) -> Result<Process> {
+    let mut worker = Worker::start(binary, case)?;
+    for _ in 0..WARM_UP_CALLS {
+        worker.sample(1)?;
+    }
+    let iterations = worker.calibrate(nanoseconds(plan.sample))?;
+    let timings = (0..plan.samples).map(|_| worker.sample(iterations)).collect::<Result<_>>()?;
+    Ok(Process::new(worker.ready().clone(), timings))
 }
 
 /// A side of a comparison.

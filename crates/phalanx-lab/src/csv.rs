@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::{Error, Result};
 
 /// A table of text: every row has one cell per column.
@@ -18,6 +21,30 @@ impl Table {
         columns.sort();
         columns.dedup();
         Self { columns, rows: Vec::new() }
+    }
+
+    /// A table with a row for each of `rows`, which are structs: their fields are the columns. What a row does not have
+    /// stays empty; so does null.
+    pub fn of<T: Serialize>(rows: &[T]) -> Result<Self> {
+        let refuse = |row: usize, why: String| Error::Csv { line: row + 2, why };
+        let mut objects = Vec::new();
+        for (i, row) in rows.iter().enumerate() {
+            match serde_json::to_value(row) {
+                Ok(Value::Object(object)) => objects.push(object),
+                Ok(other) => return Err(refuse(i, format!("{other} is no row: it has no fields"))),
+                Err(error) => return Err(refuse(i, error.to_string())),
+            }
+        }
+        let mut table = Self::new(objects.iter().flat_map(|object| object.keys().cloned()));
+        for object in &objects {
+            let text = |value: &Value| match value {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            table.push(object.iter().map(|(column, value)| (column.as_str(), text(value))))?;
+        }
+        Ok(table)
     }
 
     /// Adds a row; columns that are not given stay empty.
@@ -184,6 +211,20 @@ mod tests {
         assert_eq!(Table::parse(&text).unwrap(), table);
         let error = table.push([("speed", String::new())]).unwrap_err();
         assert_eq!(error.to_string(), "the table has no column 'speed', only device, error, success");
+    }
+
+    #[test]
+    fn structs_become_rows() {
+        #[derive(Serialize)]
+        struct Row {
+            success: bool,
+            error: Option<&'static str>,
+            time_s: f64,
+        }
+        let rows = [(true, None, 0.5), (false, Some("no, none"), f64::NAN)];
+        let table = Table::of(&rows.map(|(success, error, time_s)| Row { success, error, time_s })).unwrap();
+        assert_eq!(table.to_string(), "error,success,time_s\n,true,0.5\n\"no, none\",false,\n");
+        assert_eq!(Table::of(&[1]).unwrap_err().to_string(), "line 2: 1 is no row: it has no fields");
     }
 
     #[test]

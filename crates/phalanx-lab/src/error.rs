@@ -69,6 +69,14 @@ pub enum Error {
         /// The checksum of B.
         b: String,
     },
+    /// A file that can be read but does not hold what is needed.
+    #[error("{}: {why}", .path.display())]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What is missing or wrong.
+        why: String,
+    },
     /// A column that a table does not have.
     #[error("the table has no column '{column}', only {}", .known.join(", "))]
     UnknownColumn {

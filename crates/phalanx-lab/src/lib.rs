@@ -3,23 +3,29 @@
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
 pub mod baseline_file;
+pub mod budget;
 pub mod build_info;
 pub mod campaign;
 pub mod case;
+pub mod citation;
 pub mod clock;
 pub mod csv;
 mod error;
 pub mod files;
 pub mod format;
+pub mod function;
 pub mod guards;
 pub mod hash;
 mod json;
 mod linux;
 pub mod machine;
 pub mod memory;
+pub mod memory_profile;
+pub mod precision;
 pub mod record;
 pub mod session;
 pub mod stats;
+pub mod throughput;
 pub mod timestamp;
 pub mod worker;
 pub mod workload;

@@ -1,6 +1,7 @@
 //! Memory that the process uses, as the system sees it and as its own allocator counts it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::linux;
@@ -52,6 +53,13 @@ pub struct CountingAllocator {
     allocations: AtomicU64,
 }
 
+static REGISTERED: OnceLock<&'static CountingAllocator> = OnceLock::new();
+
+/// The counting allocator of this process, if its binary has installed and registered one.
+pub fn allocator() -> Option<&'static CountingAllocator> {
+    REGISTERED.get().copied()
+}
+
 /// What a [`CountingAllocator`] has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationCounts {
@@ -67,6 +75,13 @@ impl CountingAllocator {
     /// An allocator that has counted nothing yet.
     pub const fn new() -> Self {
         Self { live_bytes: AtomicU64::new(0), peak_bytes: AtomicU64::new(0), allocations: AtomicU64::new(0) }
+    }
+
+    /// Makes it known to the lab, which can then tell what a function allocates. Only for an allocator that is installed;
+    /// the first one stays.
+    pub fn register(&'static self) {
+        // A second one would count nothing.
+        let _ = REGISTERED.set(self);
     }
 
     /// What has been counted so far.

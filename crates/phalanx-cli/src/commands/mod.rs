@@ -3,6 +3,8 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod demo_performance;
+pub(crate) mod devices;
 pub(crate) mod envs;
 pub(crate) mod play;
 pub(crate) mod render;

@@ -1,6 +1,13 @@
 //! `phalanx bench`: the lab from the command line.
 
 mod ab;
+mod all;
+mod baseline;
+mod cite;
+mod compare;
+mod memory;
+mod options;
+mod throughput;
 mod worker;
 
 use std::time::Instant;
@@ -8,6 +15,8 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
+
+pub(crate) use compare::{CompareArgs, run as compare};
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -19,6 +28,18 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare two builds in pairs of processes that take turns
     Ab(ab::AbArgs),
+    /// Run the benchmarks one after the other; fails if any of them does
+    All(all::AllArgs),
+    /// Measure one environment and batches of growing size, and keep the figures under a description and a tag
+    Baseline(baseline::BaselineArgs),
+    /// Print how to cite a stored result
+    Cite(cite::CiteArgs),
+    /// Show all runs of `bench baseline` side by side
+    Compare(CompareArgs),
+    /// Measure memory by number of environments and by chunk size
+    Memory(memory::MemoryArgs),
+    /// Measure steps per second by number of environments, chunk size and threads
+    Throughput(throughput::ThroughputArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -27,6 +48,12 @@ enum BenchCommand {
 pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Ab(args) => ab::run(args),
+        BenchCommand::All(args) => all::run(args),
+        BenchCommand::Baseline(args) => baseline::run(args),
+        BenchCommand::Cite(args) => cite::run(args),
+        BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Memory(args) => memory::run(args),
+        BenchCommand::Throughput(args) => throughput::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }

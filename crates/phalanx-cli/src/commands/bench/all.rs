@@ -1,0 +1,138 @@
+//! `phalanx bench all`: the benchmarks one after the other, each in this binary's own process.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::{Args, CommandFactory};
+use phalanx_lab::format::format_seconds;
+use serde::Serialize;
+
+use super::options::{RESULTS_DIR, columns, own_binary};
+use crate::args::{Cli, OutputArgs};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct AllArgs {
+    /// The smallest sizes only, to see that everything works
+    #[arg(long)]
+    quick: bool,
+    /// Draw no plots
+    #[arg(long)]
+    skip_plots: bool,
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
+    results_dir: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What to run: a command and its arguments.
+type Line = &'static [&'static str];
+
+const ALL: &[Line] = &[
+    &["bench", "throughput", "--full"],
+    &["bench", "throughput", "--scan-chunks"],
+    &["bench", "memory", "--profile", "both", "--env", "cartpole"],
+    &["bench", "memory", "--profile", "both", "--env", "gene-circuit"],
+    &["bench", "comparison", "--library", "all"],
+    &["demo", "performance"],
+];
+
+const QUICK: &[Line] = &[
+    &["bench", "throughput", "--num-envs", "100", "--num-steps", "10", "--time-budget", "0"],
+    &["bench", "memory", "--env", "cartpole"],
+    &["bench", "comparison", "--library", "phalanx", "--num-envs", "100", "--steps-per-env", "100"],
+    &["demo", "performance", "--num-envs", "500", "--num-steps", "10"],
+];
+
+const PLOTS: &[Line] = &[&["bench", "plot"]];
+
+#[derive(Serialize)]
+struct Done {
+    command: String,
+    seconds: f64,
+    /// Null if a signal ended it.
+    exit_code: Option<i32>,
+}
+
+pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
+    let binary = own_binary()?;
+    let lines = if args.quick { QUICK } else { ALL };
+    let plots = if args.skip_plots { &[] } else { PLOTS };
+    let mut done = Vec::new();
+    for line in lines.iter().chain(plots) {
+        let Some(arguments) = arguments(line, args) else { continue };
+        let command = format!("phalanx {}", arguments.join(" "));
+        if !args.output.quiet {
+            eprintln!("== {command}");
+        }
+        let start = Instant::now();
+        // One JSON document is all that may go to standard output.
+        let stdout = if args.output.json { Stdio::null() } else { Stdio::inherit() };
+        let status = Command::new(&binary)
+            .args(&arguments)
+            .stdout(stdout)
+            .status()
+            .map_err(|error| Failure::input(format!("cannot start {}: {error}", binary.display())))?;
+        done.push(Done { command, seconds: start.elapsed().as_secs_f64(), exit_code: status.code() });
+    }
+    if args.output.json {
+        print_json(&done)?;
+    } else {
+        let rows: Vec<_> = done
+            .iter()
+            .map(|done| {
+                let outcome = match done.exit_code {
+                    Some(0) => "ok".to_owned(),
+                    Some(code) => format!("failed, exit code {code}"),
+                    None => "ended by a signal".to_owned(),
+                };
+                [done.command.clone(), format_seconds(done.seconds), outcome]
+            })
+            .collect();
+        print(&format!("\n{}", columns(["command", "time", "outcome"], &rows)))?;
+    }
+    if done.iter().all(|done| done.exit_code == Some(0)) { Ok(()) } else { Err(Failure::Verdict(1)) }
+}
+
+/// The arguments of a command with what all of them share; `None` if this build has no such command.
+fn arguments(line: Line, args: &AllArgs) -> Option<Vec<String>> {
+    let mut command = &Cli::command();
+    for name in line.iter().take(2) {
+        command = command.find_subcommand(name)?;
+    }
+    let has = |flag: &str| command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+    let mut arguments: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+    if has("results-dir") {
+        arguments.extend(["--results-dir".to_owned(), args.results_dir.display().to_string()]);
+    }
+    if args.output.quiet && has("quiet") {
+        arguments.push("--quiet".to_owned());
+    }
+    Some(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn every_command_that_exists_takes_its_arguments() {
+        let args = AllArgs {
+            quick: false,
+            skip_plots: false,
+            results_dir: PathBuf::from("r"),
+            output: OutputArgs { json: false, quiet: true },
+        };
+        let lines = [ALL, QUICK, PLOTS].concat();
+        let arguments: Vec<_> = lines.into_iter().filter_map(|line| arguments(line, &args)).collect();
+        assert!(arguments.len() >= 8, "{arguments:?}");
+        for arguments in arguments {
+            let words = std::iter::once("phalanx".to_owned()).chain(arguments.clone());
+            Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        }
+    }
+}

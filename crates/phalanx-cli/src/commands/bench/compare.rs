@@ -1,0 +1,143 @@
+//! `phalanx bench compare`, also `phalanx compare`: all runs of `bench baseline` side by side.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use phalanx_lab::baseline_file::{self, Baseline, BatchOutcome, ComparisonRow, ScalingRow};
+use phalanx_lab::format::format_number;
+use serde::Serialize;
+
+use super::baseline::scaling_table;
+use super::options::{RESULTS_DIR, columns};
+use crate::args::{OutputArgs, count};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
+    results_dir: PathBuf,
+    /// The batch size to compare
+    #[arg(long, value_name = "B", default_value = "1000", value_parser = count)]
+    batch_size: usize,
+    /// Show only how the latest run scales with the batch size
+    #[arg(long)]
+    scaling_only: bool,
+    /// Only runs with this tag
+    #[arg(long, short, value_name = "TAG")]
+    tag: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    batch_size: u64,
+    runs: Vec<RunLine>,
+    latest_scaling: Vec<ScalingLine>,
+    /// By how much the batch's memory is smaller than in the first run tagged `baseline`.
+    memory_ratio: Option<f64>,
+    damaged: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RunLine {
+    date: Option<String>,
+    label: String,
+    single_steps_per_second: f64,
+    single_change_percent: Option<f64>,
+    batch_steps_per_second: Option<f64>,
+    batch_change_percent: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ScalingLine {
+    #[serde(flatten)]
+    outcome: BatchOutcome,
+    /// Computed anew; the file's own is in `efficiency_percent`.
+    efficiency: Option<f64>,
+}
+
+pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    let found = baseline_file::read_folder(&args.results_dir)?;
+    let damaged: Vec<String> = found.damaged.iter().map(ToString::to_string).collect();
+    damaged.iter().for_each(|damage| eprintln!("warning: {damage}"));
+    let of_tag = |run: &Baseline| args.tag.is_none() || run.tag == args.tag;
+    let runs: Vec<Baseline> = found.runs.into_iter().filter(of_tag).collect();
+    let Some(latest) = runs.last() else {
+        let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
+        return Err(Failure::input(format!(
+            "{} holds no run of 'phalanx bench baseline'{tagged}",
+            args.results_dir.display()
+        )));
+    };
+    let batch_size = args.batch_size as u64;
+    let rows = baseline_file::compare(&runs, batch_size);
+    let memory_ratio = memory_ratio(&runs, latest, batch_size);
+    if args.output.json {
+        let line = |row: ScalingRow| ScalingLine { outcome: row.outcome, efficiency: row.efficiency_percent };
+        return print_json(&Report {
+            batch_size,
+            runs: if args.scaling_only { Vec::new() } else { rows.into_iter().map(run_line).collect() },
+            latest_scaling: baseline_file::scaling(latest).into_iter().map(line).collect(),
+            memory_ratio,
+            damaged,
+        });
+    }
+    let mut text = String::new();
+    if !args.scaling_only {
+        text += &comparison(&rows, batch_size);
+        if let Some(ratio) = memory_ratio {
+            text += &format!(
+                "memory of a batch of {batch_size}: {ratio:.2} times smaller than in the run tagged baseline\n"
+            );
+        }
+        text.push('\n');
+    }
+    let of = latest.env.as_ref().map(|env| format!(" of {env}")).unwrap_or_default();
+    text += &format!("Scaling{of} in the latest run\n{}", scaling_table(latest));
+    print(&text)
+}
+
+fn run_line(row: ComparisonRow) -> RunLine {
+    RunLine {
+        date: row.time.map(|time| time.rfc3339()),
+        label: row.label,
+        single_steps_per_second: row.single,
+        single_change_percent: row.single_change_percent,
+        batch_steps_per_second: row.batch,
+        batch_change_percent: row.batch_change_percent,
+    }
+}
+
+fn comparison(rows: &[ComparisonRow], batch_size: u64) -> String {
+    let change = |percent: Option<f64>| percent.map_or("N/A".to_owned(), |percent| format!("{percent:+.1} %"));
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            [
+                row.time.map_or("unknown".to_owned(), |time| time.readable()),
+                format!("{:<28}", row.label),
+                format_number(row.single),
+                change(row.single_change_percent),
+                row.batch.map_or("N/A".to_owned(), format_number),
+                change(row.batch_change_percent),
+            ]
+        })
+        .collect();
+    let batch = format!("batch {batch_size} SPS");
+    columns(["Date", "[tag] description           ", "single SPS", "change", &batch, "change"], &lines)
+}
+
+/// How many times less memory the latest run's batch takes than that of the first run tagged `baseline`, of the same
+/// environment.
+fn memory_ratio(runs: &[Baseline], latest: &Baseline, batch_size: u64) -> Option<f64> {
+    let memory = |run: &Baseline| match run.batch_scaling.get(&batch_size)? {
+        BatchOutcome::Measured(result) => result.memory_mb.filter(|mb| *mb > 0.0),
+        BatchOutcome::Failed { .. } => None,
+    };
+    let first = runs.iter().find(|run| run.tag.as_deref() == Some("baseline") && run.env == latest.env)?;
+    (!std::ptr::eq(first, latest)).then_some(())?;
+    Some(memory(first)? / memory(latest)?)
+}

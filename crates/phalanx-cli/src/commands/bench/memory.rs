@@ -1,0 +1,349 @@
+//! `phalanx bench memory`: memory by number of environments and by chunk size, one process per size.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use phalanx_lab::budget::{MemoryBudget, largest_num_envs};
+use phalanx_lab::case::{CaseSpec, rule_of_thumb};
+use phalanx_lab::format::{format_bytes, format_number};
+use phalanx_lab::function::write_csv;
+use phalanx_lab::memory_profile::{self as lab, Predicted, Row};
+use phalanx_lab::record::Record;
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::descriptive::median;
+use phalanx_lab::stats::growth::{MemoryGrowth, MemoryShape};
+use phalanx_lab::stats::random::Stream;
+use phalanx_lab::throughput::{MEGABYTE, best_chunk};
+use phalanx_lab::worker::{Ready, Worker};
+use serde::Serialize;
+use serde_json::json;
+
+use super::options::{CaseArgs, ResultsArgs, columns, memory_budget, own_binary};
+use crate::args::{OutputArgs, count};
+use crate::commands::{print, print_json};
+use crate::device::DeviceArgs;
+use crate::failure::Failure;
+use crate::tally::Tally;
+use crate::workloads;
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub(crate) struct MemoryArgs {
+    /// What grows: the number of environments, the chunk size, or one after the other
+    #[arg(long, value_name = "P", default_value = "both")]
+    profile: Profile,
+    /// Environment, by name or alias
+    #[arg(long, value_name = "E", default_value = "cartpole")]
+    env: String,
+    /// Number of environments; may be given several times [default: 1024 to 1 048 576 by fours; for the chunk
+    /// sizes 10 000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    num_envs: Vec<usize>,
+    /// Chunk size; may be given several times [default: 8 to 512 by twos; for the numbers of environments 8]
+    #[arg(long, value_name = "K", value_parser = count)]
+    scan_chunk_size: Vec<usize>,
+    /// Threads that share the work
+    #[arg(long, value_name = "J", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Processes of each size
+    #[arg(long, value_name = "R", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    repeats: u16,
+    /// Memory that may be used: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
+    #[command(flatten)]
+    case: CaseArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    Envs,
+    Scan,
+    Both,
+}
+
+/// The chunk size at which numbers of environments are compared: long enough to touch everything.
+const CHUNK: usize = 8;
+/// The number of environments at which chunk sizes are compared.
+const ENVS: usize = 10_000;
+/// Samples for the speed of a chunk size in each process, and their least time.
+const SAMPLES: usize = 5;
+const SAMPLE: Duration = Duration::from_millis(50);
+/// Amounts of memory for which the number of environments that fit is shown, in GiB.
+const CAPACITIES: [u64; 5] = [4, 8, 16, 24, 64];
+
+#[derive(Serialize)]
+struct Report {
+    run_id: String,
+    machine: String,
+    budget_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    envs: Option<EnvsReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scan: Option<ScanReport>,
+}
+
+#[derive(Serialize)]
+struct EnvsReport {
+    table: PathBuf,
+    records: Option<PathBuf>,
+    rows: Vec<Row>,
+    /// Of the peak memory of the processes; none with fewer than two sizes.
+    growth: Option<MemoryGrowth>,
+    largest_num_envs: Option<u64>,
+    /// GiB, and the number of environments that fit.
+    capacities: Vec<(u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct ScanReport {
+    table: PathBuf,
+    records: Option<PathBuf>,
+    rows: Vec<Row>,
+    /// Chunk size and steps per second.
+    rates: Vec<(usize, f64)>,
+    recommended_chunk: Option<usize>,
+}
+
+pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
+    let device = args.device.resolve()?;
+    if args.profile == Profile::Both && args.results.names_a_file() {
+        return Err(Failure::input(
+            "--output names one file, but --profile both writes two: choose --profile envs or --profile scan",
+        ));
+    }
+    // Wrong names are refused before anything is written.
+    let base = args.case.case(&args.env, 1, usize::from(args.threads))?;
+    workloads::predicted(&base)?;
+    let budget = args.memory_budget.bytes();
+    let mut report = None;
+    let mut profile = |name: &str| -> Result<(), Failure> {
+        let target = args.results.target(&format!("memory_{name}_{device}"))?;
+        let mut session = Session::start(&target.prefix, base.threads, Vec::new(), Some(&target.folder))?;
+        let records = session.path();
+        let table = target.table(records.as_deref().unwrap_or(&target.folder));
+        let report: &mut Report = report.get_or_insert_with(|| Report {
+            run_id: session.run.run_id.clone(),
+            machine: session.run.machine.name.clone(),
+            budget_bytes: budget,
+            envs: None,
+            scan: None,
+        });
+        let rows = if name == "envs" {
+            let envs = envs(args, &base, budget)?;
+            report.envs = Some(EnvsReport { table: table.clone(), records, ..envs });
+            &report.envs.as_ref().expect("just set").rows
+        } else {
+            let scan = scan(args, &base, budget)?;
+            report.scan = Some(ScanReport { table: table.clone(), records, ..scan });
+            &report.scan.as_ref().expect("just set").rows
+        };
+        write_csv(&table, rows)?;
+        for row in rows {
+            let mut case = of_row(&base, row).record(&session.run.run_id, "memory");
+            case.extra.insert("memory".to_owned(), json!(row));
+            session.record(&Record::Case(case))?;
+        }
+        Ok(())
+    };
+    if args.profile != Profile::Scan {
+        profile("envs")?;
+    }
+    if args.profile != Profile::Envs {
+        profile("scan")?;
+    }
+    let report = report.expect("one profile at least");
+    if args.output.json { print_json(&report) } else { print(&text(&report)) }
+}
+
+fn of_row(base: &CaseSpec, row: &Row) -> CaseSpec {
+    CaseSpec { num_envs: row.num_envs, scan_chunk_size: row.scan_chunk_size, ..base.clone() }
+}
+
+/// What one size came to: what its processes said, or why there are none.
+type Outcome = Result<Vec<Ready>, String>;
+
+/// Looks at each case in `repeats` processes in random order; `more` takes what else it wants from each.
+fn probe(
+    args: &MemoryArgs,
+    cases: &[(CaseSpec, Predicted)],
+    budget: Option<u64>,
+    mut more: impl FnMut(usize, &mut Worker) -> phalanx_lab::Result<()>,
+) -> Result<Vec<Outcome>, Failure> {
+    let binary = own_binary()?;
+    let mut outcomes: Vec<Outcome> = cases
+        .iter()
+        .map(|(_, predicted)| match budget {
+            Some(budget) if predicted.total() > budget as f64 => {
+                let (needed, budget) = (format_bytes(predicted.total()), format_bytes(budget as f64));
+                Err(format!("needs {needed} of memory, but the budget is {budget}"))
+            }
+            _ => Ok(Vec::new()),
+        })
+        .collect();
+    let open = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let mut tally = Tally::new("processes", open * usize::from(args.repeats), args.output.quiet);
+    let mut random = Stream::new(0, 0);
+    for _ in 0..args.repeats {
+        let mut open: Vec<usize> = (0..cases.len()).filter(|at| outcomes[*at].is_ok()).collect();
+        while !open.is_empty() {
+            let at = open.swap_remove(random.below(open.len()));
+            let case = &cases[at].0;
+            let ready = Worker::start(&binary, case).and_then(|mut worker| {
+                more(at, &mut worker)?;
+                Ok(worker.ready().clone())
+            });
+            match (ready, &mut outcomes[at]) {
+                (Ok(ready), Ok(processes)) => processes.push(ready),
+                (Ok(_), Err(_)) => {}
+                (Err(error), outcome) => *outcome = Err(error.to_string()),
+            }
+            tally.advance(&case.id());
+        }
+    }
+    Ok(outcomes)
+}
+
+fn row((case, predicted): &(CaseSpec, Predicted), outcome: &Outcome) -> Row {
+    match outcome {
+        Ok(processes) => Row::profiled(case, *predicted, processes),
+        Err(reason) => Row::failed(case, *predicted, reason),
+    }
+}
+
+fn predicted(case: CaseSpec) -> Result<(CaseSpec, Predicted), Failure> {
+    let predicted = workloads::predicted(&case)?;
+    Ok((case, predicted))
+}
+
+fn envs(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<EnvsReport, Failure> {
+    let sizes = if args.num_envs.is_empty() { &lab::DEFAULT_SIZES[..] } else { &args.num_envs };
+    let scan_chunk_size = args.scan_chunk_size.first().copied().unwrap_or(CHUNK);
+    let cases =
+        sizes.iter().map(|num_envs| predicted(CaseSpec { num_envs: *num_envs, scan_chunk_size, ..base.clone() }));
+    let cases = cases.collect::<Result<Vec<_>, _>>()?;
+    let outcomes = probe(args, &cases, budget, |_, _| Ok(()))?;
+    let points = cases.iter().zip(&outcomes).filter_map(|((case, _), outcome)| Some((case, outcome.as_ref().ok()?)));
+    let points: Vec<(usize, Ready)> =
+        points.flat_map(|(case, ready)| ready.iter().map(|ready| (case.num_envs, ready.clone()))).collect();
+    let growth = lab::growth(&points);
+    let fit = |bytes| growth.as_ref().and_then(|growth| largest_num_envs(growth, bytes));
+    Ok(EnvsReport {
+        table: PathBuf::new(),
+        records: None,
+        rows: cases.iter().zip(&outcomes).map(|(case, outcome)| row(case, outcome)).collect(),
+        largest_num_envs: budget.and_then(fit),
+        capacities: CAPACITIES.iter().filter_map(|gib| Some((*gib, fit(gib << 30)?))).collect(),
+        growth,
+    })
+}
+
+fn scan(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<ScanReport, Failure> {
+    let chunks = if args.scan_chunk_size.is_empty() { &lab::DEFAULT_CHUNKS[..] } else { &args.scan_chunk_size };
+    let num_envs = args.num_envs.first().copied().unwrap_or(ENVS);
+    let cases = chunks.iter().map(|chunk| predicted(CaseSpec { num_envs, scan_chunk_size: *chunk, ..base.clone() }));
+    let cases = cases.collect::<Result<Vec<_>, _>>()?;
+    let mut medians = vec![Vec::new(); cases.len()];
+    let outcomes = probe(args, &cases, budget, |at, worker| {
+        let iterations = worker.calibrate(SAMPLE.as_nanos() as u64)?;
+        let times = (0..SAMPLES).map(|_| Ok(worker.sample(iterations)?.time_per_step()));
+        medians[at].push(median(&times.collect::<phalanx_lab::Result<Vec<_>>>()?));
+        Ok(())
+    })?;
+    let rates: Vec<(usize, f64)> = cases
+        .iter()
+        .zip(&medians)
+        .filter(|(_, medians)| !medians.is_empty())
+        .map(|((case, _), medians)| (case.scan_chunk_size, 1e9 / median(medians)))
+        .collect();
+    Ok(ScanReport {
+        table: PathBuf::new(),
+        records: None,
+        rows: cases.iter().zip(&outcomes).map(|(case, outcome)| row(case, outcome)).collect(),
+        recommended_chunk: best_chunk(&rates),
+        rates,
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(envs) = &report.envs {
+        text += &table(&envs.rows, &[]);
+        if let Some(growth) = &envs.growth {
+            let shape = match growth.shape {
+                MemoryShape::Linear => "linear".to_owned(),
+                MemoryShape::Piecewise => {
+                    format!("in steps of up to {}", format_bytes(growth.largest_residual_bytes))
+                }
+            };
+            text += &format!(
+                "\n{:.1} bytes per environment [{:.1}, {:.1}], {} whatever their number, {shape}\n",
+                growth.bytes_per_env,
+                growth.interval.low,
+                growth.interval.high,
+                format_bytes(growth.fixed_bytes),
+            );
+        }
+        if let (Some(budget), Some(largest)) = (report.budget_bytes, envs.largest_num_envs) {
+            let budget = format_bytes(budget as f64);
+            text += &format!("largest num_envs under the budget of {budget}: {}\n", format_number(largest as f64));
+        }
+        if !envs.capacities.is_empty() {
+            let each: Vec<_> = envs
+                .capacities
+                .iter()
+                .map(|(gib, envs)| format!("{gib} GiB {}", format_number(*envs as f64)))
+                .collect();
+            text += &format!("environments that fit: {}\n", each.join(", "));
+        }
+        text += &format!("table    {}\n", envs.table.display());
+    }
+    if let Some(scan) = &report.scan {
+        if report.envs.is_some() {
+            text.push('\n');
+        }
+        text += &table(&scan.rows, &scan.rates);
+        if let Some(chunk) = scan.recommended_chunk {
+            let thumb = scan.rows.first().map(|row| rule_of_thumb(row.num_envs)).unwrap_or(chunk);
+            text += &format!(
+                "\nrecommended scan_chunk_size: {chunk} (the smallest within 2 % of the fastest; untuned it is {thumb})\n"
+            );
+        }
+        text += &format!("table    {}\n", scan.table.display());
+    }
+    text
+}
+
+fn table(rows: &[Row], rates: &[(usize, f64)]) -> String {
+    let header = ["environment", "envs", "chunk", "before", "after", "peak", "arrays", "predicted", "steps/s"];
+    let amount = |megabytes: Option<f64>| megabytes.map(|mb| format_bytes(mb * MEGABYTE)).unwrap_or_default();
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let rate = rates.iter().find(|(chunk, _)| *chunk == row.scan_chunk_size);
+            [
+                row.env_name.clone(),
+                row.num_envs.to_string(),
+                row.scan_chunk_size.to_string(),
+                amount(row.baseline_cpu_mb),
+                amount(row.post_compile_cpu_mb),
+                amount(row.peak_rss_mb),
+                amount(row.pytree_total_mb),
+                amount(row.predicted_mb),
+                rate.map(|(_, rate)| format_number(*rate)).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let mut text = columns(header, &lines);
+    for row in rows.iter().filter(|row| !row.success) {
+        text += &format!("{} x {}: {}\n", row.env_name, row.num_envs, row.error.as_deref().unwrap_or_default());
+    }
+    text
+}

@@ -1,0 +1,208 @@
+//! Options that several of the lab's commands share.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx_core::Error;
+use phalanx_envs::registry;
+use phalanx_lab::budget::MemoryBudget;
+use phalanx_lab::campaign::Plan;
+use phalanx_lab::case::{Autoreset, CaseSpec};
+use phalanx_lab::guards::Readings;
+use phalanx_lab::record::Kind;
+
+use crate::args::key_value;
+use crate::failure::Failure;
+use crate::files;
+
+/// Where results go unless the user says otherwise.
+pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
+
+/// How much is measured.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Fresh processes of each case
+    #[arg(long, value_name = "P", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    processes: u16,
+    /// Samples of each process; from 24 on the steady state is looked for
+    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    samples: u16,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    sample_ms: u32,
+    /// Go on with more processes until the intervals are below 2 %, for so many seconds at most, from the start
+    #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    time_budget: u32,
+}
+
+impl PlanArgs {
+    pub(crate) fn plan(&self) -> Plan {
+        Plan {
+            processes: usize::from(self.processes),
+            samples: usize::from(self.samples),
+            sample: Duration::from_millis(self.sample_ms.into()),
+            ..Plan::default()
+        }
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.time_budget.into())
+    }
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+pub(crate) struct ResultsArgs {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
+    results_dir: PathBuf,
+    /// File of the table, in place of a new one in the folder of the results
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Where the records and the table of a run go.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The folder of the records.
+    pub(crate) folder: PathBuf,
+    /// What the name of the records' file begins with.
+    pub(crate) prefix: String,
+    table: Option<PathBuf>,
+}
+
+impl ResultsArgs {
+    pub(crate) fn names_a_file(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// After checking, before any work, that the user's own file could be written.
+    pub(crate) fn target(&self, prefix: &str) -> Result<Target, Failure> {
+        let Some(output) = &self.output else {
+            return Ok(Target { folder: self.results_dir.clone(), prefix: prefix.to_owned(), table: None });
+        };
+        let table = files::check_target(output)?;
+        let folder = table.parent().map(Path::to_owned).unwrap_or_default();
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+        let prefix = table.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Ok(Target { folder, prefix: prefix.unwrap_or_else(|| "table".to_owned()), table: Some(table) })
+    }
+}
+
+impl Target {
+    /// The table's file: what the user named, else beside the records and with their name.
+    pub(crate) fn table(&self, records: &Path) -> PathBuf {
+        self.table.clone().unwrap_or_else(|| records.with_extension("csv"))
+    }
+}
+
+/// What is measured, apart from its size.
+#[derive(Debug, Args)]
+pub(crate) struct CaseArgs {
+    /// Parameter or option of the environment, such as length=0.7; may be given several times
+    #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    settings: Vec<(String, String)>,
+    /// What acts: random, or a policy of `phalanx rollout`
+    #[arg(long, value_name = "A", default_value = "random")]
+    agent: String,
+    /// Argument of the agent, such as kp=2; may be given several times
+    #[arg(long = "agent-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    agent_args: Vec<(String, String)>,
+    /// What the timed region contains: fused_random_rollout, policy_rollout or host_api_random [default: by
+    /// the agent]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value = "0")]
+    seed: u64,
+}
+
+/// Kinds that can be measured without a learner.
+const KINDS: [Kind; 3] = [Kind::FusedRandomRollout, Kind::PolicyRollout, Kind::HostApiRandom];
+
+impl CaseArgs {
+    /// The case of an environment, by its name or alias; the size is up to the caller.
+    pub(crate) fn case(&self, env: &str, num_envs: usize, threads: usize) -> Result<CaseSpec, Failure> {
+        let env = registry::find(env)?.spec().name;
+        let kind = self.kind()?;
+        Ok(CaseSpec {
+            settings: self.settings.clone(),
+            agent: self.agent.clone(),
+            agent_args: self.agent_args.clone(),
+            kind,
+            threads,
+            autoreset: if kind == Kind::HostApiRandom { Autoreset::NextStep } else { Autoreset::SameStep },
+            seed: self.seed,
+            ..CaseSpec::rollout(env, num_envs)
+        })
+    }
+
+    fn kind(&self) -> Result<Kind, Failure> {
+        let random = self.agent == "random";
+        let Some(name) = &self.kind else {
+            return Ok(if random { Kind::FusedRandomRollout } else { Kind::PolicyRollout });
+        };
+        let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == name) else {
+            return Err(Error::unknown("kind", name, Some("--kind"), KINDS.map(Kind::name)).into());
+        };
+        match kind {
+            Kind::PolicyRollout if random => {
+                Err(Failure::input("--kind is policy_rollout, but --agent is random: name an agent that has a policy"))
+            }
+            Kind::FusedRandomRollout | Kind::HostApiRandom if !random => {
+                let agent = &self.agent;
+                Err(Failure::input(format!("--kind is {kind}, which has random actions, but --agent is {agent}")))
+            }
+            _ => Ok(kind),
+        }
+    }
+}
+
+/// A share or an amount of memory, as a user writes it.
+pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
+    MemoryBudget::parse(text)
+        .ok_or_else(|| "a share such as 0.8 or 80%, or an amount such as 512M or 12G is needed".to_owned())
+}
+
+/// The binary that runs, which is also that of the workers.
+pub(crate) fn own_binary() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::input(format!("cannot find the binary that runs: {error}")))
+}
+
+/// Says on standard error that the machine was not quiet, if it was not.
+pub(crate) fn print_noise(guards: &Readings) {
+    let refusing: Vec<_> = guards.refusing().collect();
+    if !refusing.is_empty() {
+        eprintln!("warning: noisy, the guards refuse ({}): look twice at these figures", refusing.join(", "));
+    }
+}
+
+/// Text in columns: the first flush left, the others flush right.
+pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let header = header.map(str::to_owned);
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    std::iter::once(&header).chain(rows).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["CartPole-v1", "1"], ["µ", "10 000"]].map(|row| row.map(str::to_owned));
+        assert_eq!(columns(["env", "envs"], &rows), "env            envs\nCartPole-v1       1\nµ            10 000\n");
+    }
+}

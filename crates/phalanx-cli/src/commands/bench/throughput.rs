@@ -1,0 +1,404 @@
+//! `phalanx bench throughput`: steps per second by number of environments, chunk size and threads.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use phalanx_core::Error;
+use phalanx_lab::budget::MemoryBudget;
+use phalanx_lab::campaign::Process;
+use phalanx_lab::case::rule_of_thumb;
+use phalanx_lab::format::{format_bytes, format_number, format_seconds};
+use phalanx_lab::function::write_csv;
+use phalanx_lab::guards::Readings;
+use phalanx_lab::precision;
+use phalanx_lab::record::Checksum;
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::interval::CONFIDENCE;
+use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
+use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
+use serde::Serialize;
+
+use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
+use crate::args::{OutputArgs, count};
+use crate::commands::{print, print_json};
+use crate::device::DeviceArgs;
+use crate::failure::Failure;
+use crate::tally::Tally;
+use crate::{machine, workloads};
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub(crate) struct ThroughputArgs {
+    /// Measure every size of the matrix, up to 5 million environments, instead of the three smallest; CartPole
+    /// and the gene circuit unless --env says otherwise
+    #[arg(long, conflicts_with = "num_envs")]
+    full: bool,
+    /// Measure chunk sizes from 8 to 512 (8 to 256 for gene circuits) at one number of environments
+    #[arg(long, conflicts_with_all = ["full", "scan_chunk_size"])]
+    scan_chunks: bool,
+    /// Environment, by name or alias; may be given several times [default: CartPole-v1]
+    #[arg(long = "env", value_name = "E")]
+    envs: Vec<String>,
+    /// Number of environments; may be given several times [default: sizes of the matrix]
+    #[arg(long, value_name = "N", value_parser = count)]
+    num_envs: Vec<usize>,
+    /// Steps a block of environments makes before the next is touched; may be given several times [default: as
+    /// the matrix has it, else 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
+    #[arg(long, value_name = "K", value_parser = count)]
+    scan_chunk_size: Vec<usize>,
+    /// Threads that share the work; may be given several times [default: all cores]
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+    /// Steps of a run, for which times are stated [default: as the matrix has it, else 1000]
+    #[arg(long, value_name = "T", value_parser = count)]
+    num_steps: Option<usize>,
+    /// Sizes that need more memory are skipped: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
+    #[command(flatten)]
+    case: CaseArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    results: ResultsArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The sizes of environments that cost like a gene circuit, and of all others.
+const HEAVY: [&str; 2] = ["ccasr-gfp-control", "ccasr-gfp-sysid"];
+/// Steps of a run at a size that is not in the matrix.
+const DEFAULT_STEPS: usize = 1000;
+/// Steps of a run over all environments: minutes at the speed of one core. More is a mistake.
+const MAX_TOTAL_STEPS: u128 = 100_000_000_000;
+/// Rows of the matrix that are measured unless the user asks for more.
+const SMALLEST: usize = 3;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    run_id: &'a str,
+    machine: &'a str,
+    records: Option<PathBuf>,
+    table: PathBuf,
+    rows: &'a [ReportRow],
+    scaling: &'a [ScalingPoint],
+    thread_scaling: &'a [ThreadScaling],
+    /// The chunk size to use at each number of environments where several were measured.
+    best_chunks: &'a [BestChunk],
+    guards: Readings,
+}
+
+#[derive(Serialize)]
+struct ReportRow {
+    #[serde(flatten)]
+    row: Row,
+    /// The 95 % interval of the steps per second.
+    throughput_ci95: Option<[f64; 2]>,
+    cpu_percent: Option<f64>,
+    processes: usize,
+    /// Nanoseconds for each step, of the steady samples.
+    #[serde(skip)]
+    times: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct ThreadScaling {
+    env_name: String,
+    num_envs: usize,
+    /// Threads, steps per second, and the share of what as many single threads would do.
+    points: Vec<(usize, f64, f64)>,
+    /// The universal scalability law, or why it cannot be told.
+    law: Result<ScalingIntervals, String>,
+}
+
+#[derive(Serialize)]
+struct BestChunk {
+    env_name: String,
+    num_envs: usize,
+    threads: usize,
+    scan_chunk_size: usize,
+}
+
+pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
+    let device = args.device.resolve()?;
+    let jobs = jobs(args)?;
+    let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
+    let target = args.results.target(&format!("throughput_{device}"))?;
+    let binary = own_binary()?;
+    let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
+    let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
+
+    // What fits, with the checksum of a run; what does not is left out with a reason.
+    let budget = args.memory_budget.bytes();
+    let mut facts = Vec::new();
+    let mut refused = Vec::new();
+    for (job, predicted) in jobs.iter().zip(&predicted) {
+        let fits = budget.is_none_or(|budget| predicted.total() <= budget as f64);
+        let checksum = if fits { Some(workloads::checksum_of_run(&job.case, job.num_steps)?) } else { None };
+        facts.push(Facts {
+            state_bytes: Some(predicted.state_bytes),
+            agent_bytes: Some(predicted.agent_bytes),
+            checksum: checksum.map(Checksum),
+        });
+        refused.push((!fits).then(|| {
+            let budget = format_bytes(budget.unwrap_or(0) as f64);
+            format!("needs {} of memory, but the budget is {budget}", format_bytes(predicted.total()))
+        }));
+    }
+
+    let open: Vec<usize> = (0..jobs.len()).filter(|at| refused[*at].is_none()).collect();
+    let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
+    let plan = args.plan.plan();
+    let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
+    let outcomes =
+        precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, _| tally.advance(&case.id()));
+    drop(tally);
+
+    let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
+    let mut rows = Vec::new();
+    for (at, (job, facts)) in jobs.iter().zip(facts).enumerate() {
+        let outcome = outcomes.iter().position(|(of, _)| *of == at).map(|position| outcomes.swap_remove(position).1);
+        rows.push(match outcome {
+            Some(Ok(measured)) => {
+                session.record_measured(&measured, "throughput")?;
+                ReportRow {
+                    row: Row::measured(job, &session.run, facts, &measured),
+                    throughput_ci95: lab::rate_interval(&measured),
+                    cpu_percent: lab::cpu_percent(&measured),
+                    processes: measured.processes.len(),
+                    times: measured.processes.iter().flat_map(Process::times).collect(),
+                }
+            }
+            other => {
+                let reason = match other {
+                    Some(Err(error)) => error.to_string(),
+                    _ => refused[at].take().unwrap_or_default(),
+                };
+                let row = Row::failed(job, &session.run, facts, reason);
+                ReportRow { row, throughput_ci95: None, cpu_percent: None, processes: 0, times: Vec::new() }
+            }
+        });
+    }
+
+    let plain: Vec<Row> = rows.iter().map(|row| row.row.clone()).collect();
+    let records = session.path();
+    let table = target.table(records.as_deref().unwrap_or(&target.folder));
+    write_csv(&table, &plain)?;
+    lab::check_same_results(&plain)?;
+    let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
+    let guards = session.guards();
+    print_noise(&guards);
+    if args.output.json {
+        print_json(&Report {
+            run_id: &session.run.run_id,
+            machine: &session.run.machine.name,
+            records,
+            table,
+            rows: &rows,
+            scaling: &scaling,
+            thread_scaling: &thread_scaling,
+            best_chunks: &best_chunks,
+            guards,
+        })?;
+    } else {
+        print(&text(&rows, &scaling, &thread_scaling, &best_chunks))?;
+        print(&format!("\ntable    {}\n", table.display()))?;
+        print(&records.map(|path| format!("records  {}\n", path.display())).unwrap_or_default())?;
+    }
+    // A size that is left out is a row; a run that measured nothing at all has failed.
+    if plain.iter().any(|row| row.success) { Ok(()) } else { Err(Failure::Verdict(1)) }
+}
+
+/// What the flags ask for, in the order of the table.
+fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
+    let default = if args.full || args.scan_chunks { &["cartpole", "gene-circuit"][..] } else { &["cartpole"] };
+    let envs: Vec<&str> =
+        if args.envs.is_empty() { default.to_vec() } else { args.envs.iter().map(String::as_str).collect() };
+    let threads: Vec<usize> = match args.threads.as_slice() {
+        [] => vec![machine::cores()],
+        some => some.iter().map(|threads| usize::from(*threads)).collect(),
+    };
+    let mut jobs: Vec<Job> = Vec::new();
+    for env in envs {
+        for &threads in &threads {
+            let case = args.case.case(env, 1, threads)?;
+            for size in sizes(args, HEAVY.contains(&case.env.as_str())) {
+                let Size { num_envs, scan_chunk_size, num_steps } = size;
+                if num_envs as u128 * num_steps as u128 > MAX_TOTAL_STEPS {
+                    let most = MAX_TOTAL_STEPS / num_envs as u128;
+                    let allowed = format!("from 1 to {most} with {num_envs} environments");
+                    return Err(Error::out_of_range("--num-steps", num_steps, allowed).into());
+                }
+                let mut case = case.clone();
+                (case.num_envs, case.scan_chunk_size) = (num_envs, scan_chunk_size);
+                let job = Job::new(case, num_steps);
+                // Chunks longer than a run are the same job.
+                if !jobs.contains(&job) {
+                    jobs.push(job);
+                }
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+fn sizes(args: &ThroughputArgs, heavy: bool) -> Vec<Size> {
+    let (matrix, chunks) = match heavy {
+        true => (&lab::HEAVY_SIZES[..], &lab::HEAVY_CHUNKS[..]),
+        false => (&lab::LIGHT_SIZES[..], &lab::LIGHT_CHUNKS[..]),
+    };
+    let named = |num_envs: &usize| {
+        let known = matrix.iter().find(|size| size.num_envs == *num_envs).copied();
+        let (num_envs, scan_chunk_size) = (*num_envs, rule_of_thumb(*num_envs));
+        known.unwrap_or(Size { num_envs, scan_chunk_size, num_steps: DEFAULT_STEPS })
+    };
+    let base: Vec<Size> = match (args.num_envs.as_slice(), args.scan_chunks) {
+        ([], true) => chunks.to_vec(),
+        (some, true) => {
+            some.iter().flat_map(|num_envs| chunks.iter().map(|size| Size { num_envs: *num_envs, ..*size })).collect()
+        }
+        ([], false) if args.full => matrix.to_vec(),
+        ([], false) => matrix[..SMALLEST].to_vec(),
+        (some, false) => some.iter().map(named).collect(),
+    };
+    let with_chunks = base.into_iter().flat_map(|size| match args.scan_chunk_size.as_slice() {
+        [] => vec![size],
+        some => some.iter().map(|chunk| Size { scan_chunk_size: *chunk, ..size }).collect(),
+    });
+    with_chunks.map(|size| Size { num_steps: args.num_steps.unwrap_or(size.num_steps), ..size }).collect()
+}
+
+/// How throughput grows with threads, wherever a size was measured with several.
+fn thread_scaling(rows: &[ReportRow]) -> Vec<ThreadScaling> {
+    let of = |row: &Row| (row.env_name.clone(), row.agent.clone(), row.num_envs, row.scan_chunk_size, row.num_steps);
+    let mut found: Vec<ThreadScaling> = Vec::new();
+    let mut seen = Vec::new();
+    for first in rows {
+        let name = of(&first.row);
+        if seen.contains(&name) {
+            continue;
+        }
+        let mut same: Vec<&ReportRow> =
+            rows.iter().filter(|row| of(&row.row) == name && !row.times.is_empty()).collect();
+        same.sort_by_key(|row| row.row.threads);
+        seen.push(name);
+        let rate = |row: &ReportRow| row.row.total_throughput_steps_per_s.unwrap_or(0.0);
+        let [base, _, ..] = same[..] else { continue };
+        let groups: Vec<_> =
+            same.iter().map(|row| ThreadTimes { threads: row.row.threads as f64, times: row.times.clone() }).collect();
+        let share = |row: &ReportRow| {
+            let of = |row: &ReportRow| (row.row.threads as f64, rate(row));
+            efficiency(of(row), of(base))
+        };
+        found.push(ThreadScaling {
+            env_name: first.row.env_name.clone(),
+            num_envs: first.row.num_envs,
+            law: ScalingIntervals::fit(&groups, CONFIDENCE, 0).map_err(|error| error.to_string()),
+            points: same.iter().map(|row| (row.row.threads, rate(row), share(row))).collect(),
+        });
+    }
+    found
+}
+
+fn best_chunks(rows: &[Row]) -> Vec<BestChunk> {
+    let of = |row: &Row| (row.env_name.clone(), row.agent.clone(), row.kind, row.num_envs, row.threads);
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for first in rows {
+        let name = of(first);
+        if seen.contains(&name) {
+            continue;
+        }
+        let rates: Vec<(usize, f64)> = rows
+            .iter()
+            .filter(|row| of(row) == name)
+            .filter_map(|row| Some((row.scan_chunk_size, row.total_throughput_steps_per_s?)))
+            .collect();
+        seen.push(name);
+        if let Some(scan_chunk_size) = lab::best_chunk(&rates).filter(|_| rates.len() > 1) {
+            found.push(BestChunk {
+                env_name: first.env_name.clone(),
+                num_envs: first.num_envs,
+                threads: first.threads,
+                scan_chunk_size,
+            });
+        }
+    }
+    found
+}
+
+fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling], chunks: &[BestChunk]) -> String {
+    let lines: Vec<_> = rows.iter().map(line).collect();
+    let header =
+        ["environment", "envs", "chunk", "threads", "steps/s", "95 % interval", "efficiency", "retention", "startup"];
+    let with_scaling = lines.into_iter().zip(rows).map(|(line, row)| {
+        let point = scaling.iter().find(|point| {
+            (&point.env_name, &point.agent, point.kind, point.threads, point.num_envs, point.scan_chunk_size)
+                == (
+                    &row.row.env_name,
+                    &row.row.agent,
+                    row.row.kind,
+                    row.row.threads,
+                    row.row.num_envs,
+                    row.row.scan_chunk_size,
+                )
+        });
+        let share = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+        let [env, envs, chunk, threads, rate, interval, startup] = line;
+        let (efficiency, retention) = (point.map(|point| point.efficiency), point.map(|point| point.retention));
+        [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup]
+    });
+    let mut text = columns(header, &with_scaling.collect::<Vec<_>>());
+    for row in rows.iter().filter(|row| !row.row.success) {
+        let Row { env_name, num_envs, error, .. } = &row.row;
+        text += &format!("{env_name} x {num_envs}: {}\n", error.as_deref().unwrap_or_default());
+    }
+    for point in scaling.iter().filter(|point| point.num_envs == GOAL_ENVS) {
+        let ScalingPoint { env_name, steps_per_second, retention, .. } = point;
+        let verdict = |good: bool| if good { "good" } else { "below the goal" };
+        text += &format!(
+            "{env_name} at 100K environments: {} steps/s (goal 1M: {}), retention {retention:.2} (goal 0.8: {})\n",
+            format_number(*steps_per_second),
+            verdict(*steps_per_second > GOAL_RATE),
+            verdict(*retention > GOAL_RETENTION)
+        );
+    }
+    for ThreadScaling { env_name, num_envs, points, law } in threads {
+        let shares: Vec<_> = points
+            .iter()
+            .map(|(threads, rate, share)| format!("{threads}: {} ({share:.2})", format_number(*rate)))
+            .collect();
+        text += &format!("{env_name} x {num_envs} by threads (steps/s, efficiency): {}\n", shares.join(", "));
+        if let Ok(law) = law {
+            let law = law.law;
+            text += &format!("  contention {:.4}, coherence {:.6}\n", law.contention, law.coherence);
+        }
+    }
+    for BestChunk { env_name, num_envs, scan_chunk_size, .. } in chunks {
+        text += &format!("{env_name} x {num_envs}: use scan_chunk_size {scan_chunk_size}\n");
+    }
+    text
+}
+
+/// The size at which the goals are stated, and the goals.
+const GOAL_ENVS: usize = 100_000;
+const GOAL_RATE: f64 = 1e6;
+const GOAL_RETENTION: f64 = 0.8;
+
+fn line(row: &ReportRow) -> [String; 7] {
+    let Row { env_name, num_envs, scan_chunk_size, threads, total_throughput_steps_per_s: rate, startup_s, .. } =
+        &row.row;
+    let rate = rate.map_or_else(|| "skipped".to_owned(), format_number);
+    let interval = row.throughput_ci95.map(|ends| ends.map(format_number).join(" to "));
+    [
+        env_name.clone(),
+        num_envs.to_string(),
+        scan_chunk_size.to_string(),
+        threads.to_string(),
+        rate,
+        interval.unwrap_or_default(),
+        startup_s.map(format_seconds).unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,263 @@
+//! How to cite a result: throughput, hardware, configuration, environment, versions, from a stored file.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::baseline_file::{Baseline, BatchOutcome};
+use crate::csv::Table;
+use crate::format::{format_bytes, format_number};
+use crate::machine::Machine;
+use crate::record::{self, Record, Run};
+use crate::{Error, Result, files};
+
+/// A citation. What the file does not tell is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Citation {
+    /// Steps per second.
+    pub steps_per_second: f64,
+    /// What was timed, such as `fused_random_rollout`.
+    pub kind: Option<String>,
+    /// The CPU's model.
+    pub cpu: Option<String>,
+    /// Main memory, in bytes.
+    pub memory_bytes: Option<f64>,
+    /// Number of environments.
+    pub num_envs: u64,
+    /// Steps that a block of environments makes before the next is touched.
+    pub scan_chunk_size: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// The environment.
+    pub env: Option<String>,
+    /// The version of Phalanx.
+    pub version: Option<String>,
+    /// The commit.
+    pub commit: Option<String>,
+    /// The compiler.
+    pub toolchain: Option<String>,
+}
+
+impl fmt::Display for Citation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not recorded in this file".to_owned());
+        let hardware = self.cpu.clone().map(|cpu| match self.memory_bytes {
+            Some(bytes) => format!("{cpu}, {} of memory", format_bytes(bytes)),
+            None => cpu,
+        });
+        let kind = self.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let mut config = format!("num_envs {}", self.num_envs);
+        for (name, value) in [("scan_chunk_size", self.scan_chunk_size), ("threads", self.threads)] {
+            if let Some(value) = value {
+                config += &format!(", {name} {value}");
+            }
+        }
+        let version = self.version.clone().map(|version| match &self.commit {
+            Some(commit) => format!("{version} ({})", commit.get(..12).unwrap_or(commit)),
+            None => version,
+        });
+        writeln!(f, "Throughput:      {} steps/s{kind}", format_number(self.steps_per_second))?;
+        writeln!(f, "Hardware:        {}", or_unknown(hardware))?;
+        writeln!(f, "Config:          {config}")?;
+        writeln!(f, "Environment:     {}", or_unknown(self.env.clone()))?;
+        writeln!(f, "Phalanx version: {}", or_unknown(version))?;
+        writeln!(f, "Toolchain:       {}", or_unknown(self.toolchain.clone()))
+    }
+}
+
+impl Citation {
+    /// With what the run's own record knows.
+    fn with_run(self, run: &Run) -> Self {
+        let Machine { cpu, mem, .. } = &run.machine;
+        Self {
+            cpu: self.cpu.or(cpu.clone()),
+            memory_bytes: mem.total_bytes.map(|bytes| bytes as f64).or(self.memory_bytes),
+            version: self.version.or(Some(run.build.version.clone())),
+            commit: self.commit.or(run.git.sha.clone()),
+            toolchain: run.build.rustc.clone(),
+            ..self
+        }
+    }
+}
+
+/// The citations of a file of `bench throughput` (.csv), of any run (.jsonl) or of `bench baseline` (.json), fastest
+/// first; at least one.
+pub fn of_file(path: &Path) -> Result<Vec<Citation>> {
+    let mut found = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => of_table(path)?,
+        Some("jsonl") => of_records(path)?,
+        Some("json") => of_baseline(path)?,
+        _ => return Err(unusable(path, "a file to cite ends in .csv, .jsonl or .json")),
+    };
+    if found.is_empty() {
+        return Err(unusable(path, "it holds no throughput"));
+    }
+    found.sort_by(|a, b| b.steps_per_second.total_cmp(&a.steps_per_second));
+    Ok(found)
+}
+
+fn unusable(path: &Path, why: impl Into<String>) -> Error {
+    Error::Unusable { path: path.to_owned(), why: why.into() }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(Error::read(path))
+}
+
+fn of_table(path: &Path) -> Result<Vec<Citation>> {
+    let wrong = |error: Error| unusable(path, error.to_string());
+    let table = Table::parse(&read(path)?).map_err(wrong)?;
+    let column = |name: &str| -> Result<Vec<&str>> { Ok(table.column(name).map_err(wrong)?.collect()) };
+    let (rates, envs) = (column("total_throughput_steps_per_s")?, column("num_envs")?);
+    let text = |name: &str, row: usize| -> Option<String> {
+        let cell = table.column(name).ok()?.nth(row)?;
+        (!cell.is_empty()).then(|| cell.to_owned())
+    };
+    let number = |name: &str, row: usize| text(name, row).and_then(|cell| cell.parse().ok());
+    let run = run_beside(path);
+    let citations = rates.iter().zip(envs).enumerate().filter_map(|(row, (rate, envs))| {
+        let citation = Citation {
+            steps_per_second: rate.parse().ok()?,
+            kind: text("kind", row),
+            cpu: text("cpu_model", row),
+            memory_bytes: None,
+            num_envs: envs.parse().ok()?,
+            scan_chunk_size: number("scan_chunk_size", row),
+            threads: number("threads", row),
+            env: text("env_name", row),
+            version: text("version", row),
+            commit: text("git_hash", row),
+            toolchain: None,
+        };
+        Some(match &run {
+            Some(run) => citation.with_run(run),
+            None => citation,
+        })
+    });
+    Ok(citations.collect())
+}
+
+/// The run whose records lie beside a table: their file begins with the same name, and the newest counts.
+fn run_beside(table: &Path) -> Option<Run> {
+    let stem = table.file_stem()?.to_str()?;
+    let folder = table.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let paths = files::list(folder, "jsonl").ok()?;
+    let named = |path: &&std::path::PathBuf| {
+        let rest = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(stem));
+        rest.is_some_and(|rest| rest.chars().all(|c| c == '_' || c.is_ascii_digit()))
+    };
+    let records = record::read(paths.iter().rfind(named)?).ok()?.records;
+    records.into_iter().find_map(|record| match record {
+        Record::Run(run) => Some(*run),
+        _ => None,
+    })
+}
+
+fn of_records(path: &Path) -> Result<Vec<Citation>> {
+    let (mut run, mut case, mut found) = (None, None, Vec::new());
+    for record in record::read(path)?.records {
+        match record {
+            Record::Run(new) => run = Some(new),
+            Record::Case(new) => case = Some(new),
+            Record::Summary(summary) => {
+                let of = case.as_ref().filter(|case: &&record::Case| case.case_id == summary.case_id);
+                let (Some(run), Some(case)) = (&run, of) else { continue };
+                let number = |name: &str| case.params.get(name).and_then(|value| value.as_u64());
+                let citation = Citation {
+                    steps_per_second: 1e9 / summary.t_median,
+                    kind: Some(case.kind.to_string()),
+                    cpu: None,
+                    memory_bytes: None,
+                    num_envs: number("n_envs").unwrap_or(1),
+                    scan_chunk_size: number("chunk"),
+                    threads: number("threads"),
+                    env: Some(case.env.clone()),
+                    version: None,
+                    commit: None,
+                    toolchain: None,
+                };
+                found.push(citation.with_run(run));
+            }
+            Record::Sample(_) | Record::Verdict(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
+    let run: Baseline = serde_json::from_str(&read(path)?)
+        .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {error}")))?;
+    let text = |name: &str| run.system_info.extra.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let citation = |num_envs, steps_per_second| Citation {
+        steps_per_second,
+        kind: run.kind.map(|kind| kind.to_string()),
+        cpu: run.system_info.cpu_model.clone(),
+        memory_bytes: run.system_info.memory_gb.map(|gigabytes| gigabytes * 1024f64.powi(3)),
+        num_envs,
+        scan_chunk_size: None,
+        threads: None,
+        env: run.env.clone(),
+        version: run.system_info.version.clone(),
+        commit: text("git_hash"),
+        toolchain: text("toolchain"),
+    };
+    let mut found = vec![citation(1, run.single_environment.steps_per_second)];
+    found.extend(run.batch_scaling.values().filter_map(|outcome| match outcome {
+        BatchOutcome::Measured(result) => Some(citation(result.batch_size, result.steps_per_second)),
+        BatchOutcome::Failed { .. } => None,
+    }));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+
+    #[test]
+    fn a_table_is_cited_with_the_records_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = Session::start("throughput_cpu", 1, Vec::new(), Some(folder.path())).unwrap();
+        let path = session.path().unwrap().with_extension("csv");
+        let text = "cpu_model,env_name,git_hash,kind,num_envs,scan_chunk_size,threads,total_throughput_steps_per_s,version\n\
+            Some CPU,CartPole-v1,0123456789abcdef,fused_random_rollout,100,256,2,12300000,0.1.0\n\
+            Some CPU,CartPole-v1,0123456789abcdef,fused_random_rollout,1000,256,2,,0.1.0\n\
+            Some CPU,CartPole-v1,0123456789abcdef,fused_random_rollout,5000,128,2,350000000,0.1.0\n";
+        fs::write(&path, text).unwrap();
+        let found = of_file(&path).unwrap();
+        assert_eq!(found.iter().map(|citation| citation.num_envs).collect::<Vec<_>>(), [5000, 100]);
+        assert_eq!(found[0].toolchain, session.run.build.rustc);
+        let printed = found[0].to_string();
+        for line in [
+            "Throughput:      350M steps/s (fused_random_rollout)",
+            "Hardware:        Some CPU",
+            "Config:          num_envs 5000, scan_chunk_size 128, threads 2",
+            "Environment:     CartPole-v1",
+            "Phalanx version: 0.1.0 (0123456789ab)",
+        ] {
+            assert!(printed.contains(line), "{line} in {printed}");
+        }
+        let alone = folder.path().join("alone.csv");
+        fs::write(&alone, text).unwrap();
+        assert!(of_file(&alone).unwrap()[0].to_string().contains("Toolchain:       not recorded in this file"));
+    }
+
+    #[test]
+    fn what_cannot_be_cited_is_refused_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text, part) in [
+            ("a.txt", "", "ends in .csv, .jsonl or .json"),
+            ("a.csv", "a,b\n1,2\n", "no column 'total_throughput_steps_per_s'"),
+            ("b.csv", "num_envs,total_throughput_steps_per_s\n1,\n", "it holds no throughput"),
+            ("a.json", "{}", "it is no file of 'bench baseline'"),
+            ("a.jsonl", "", "it holds no throughput"),
+        ] {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            let error = of_file(&path).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(name), "{error}");
+        }
+    }
+}
