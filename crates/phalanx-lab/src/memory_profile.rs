@@ -20,26 +20,40 @@ pub const DEFAULT_CHUNKS: [usize; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// A row of the table. The fields are the columns; amounts are in units of 2²⁰ bytes, medians over the processes of a
 /// size, and empty where the system does not tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the columns are described in docs/benchmarks.md
 pub struct Row {
+    /// The environment.
     pub env_name: String,
+    /// What computed.
     pub device: String,
+    /// Number of environments.
     pub num_envs: usize,
+    /// Steps that a block of environments made before the next was touched.
     pub scan_chunk_size: usize,
+    /// Whether it was measured.
     pub success: bool,
+    /// Why not.
     pub error: Option<String>,
+    /// What the environments are expected to take.
     pub state_memory_mb: Option<f64>,
+    /// What acts on them and takes their outputs, likewise.
     pub agent_memory_mb: Option<f64>,
     /// What the arrays take, counted from their sizes.
     pub pytree_total_mb: Option<f64>,
     /// What was expected before anything was allocated.
     pub predicted_mb: Option<f64>,
+    /// Resident memory before the environments were made.
     pub baseline_cpu_mb: Option<f64>,
+    /// Resident memory after the first iteration.
     pub post_compile_cpu_mb: Option<f64>,
+    /// The difference.
     pub cpu_delta_mb: Option<f64>,
+    /// The most there was.
     pub peak_rss_mb: Option<f64>,
+    /// Empty: nothing computes on a GPU.
     pub gpu_allocated_mb: Option<f64>,
+    /// Empty.
     pub gpu_peak_mb: Option<f64>,
+    /// Empty.
     pub gpu_delta_mb: Option<f64>,
 }
 

@@ -26,6 +26,8 @@ pub enum Request {
     Calibrate(u64),
     /// Take a sample of so many iterations.
     Sample(u64),
+    /// Say what the allocator has counted so far, and what so many iterations more allocate.
+    Allocations(u64),
 }
 
 /// What a worker answers.
@@ -38,6 +40,8 @@ pub enum Reply {
     Calibrated(u64),
     /// To [`Request::Sample`].
     Sample(Timing),
+    /// To [`Request::Allocations`]; null if the binary has no counting allocator.
+    Allocations(Option<Allocations>),
     /// The case cannot be measured.
     Failed(String),
 }
@@ -55,6 +59,25 @@ pub struct Ready {
     pub rss_after: Option<u64>,
     /// The most there has been.
     pub rss_peak: Option<u64>,
+}
+
+/// What the allocator of a worker has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocations {
+    /// Bytes that were allocated when it was asked.
+    pub live_bytes: u64,
+    /// The most there had been.
+    pub peak_bytes: u64,
+    /// Allocations in the iterations that followed: none in a steady state.
+    pub steady_allocations: u64,
+}
+
+fn allocations(workload: &mut dyn Workload, iterations: u64) -> Option<Allocations> {
+    let allocator = memory::allocator()?;
+    let before = allocator.counts();
+    workload.run(iterations);
+    let steady_allocations = allocator.counts().allocations - before.allocations;
+    Some(Allocations { live_bytes: before.live_bytes, peak_bytes: before.peak_bytes, steady_allocations })
 }
 
 /// Answers requests until there are no more. `make` builds the workload of a case, `elapsed_ns` tells the time since
@@ -90,6 +113,9 @@ pub fn serve(
                 Reply::Calibrated(calibrate(workload.as_mut(), wanted_ns))
             }
             (Ok(Request::Sample(iterations)), Some(workload)) => Reply::Sample(time(workload.as_mut(), iterations)),
+            (Ok(Request::Allocations(iterations)), Some(workload)) => {
+                Reply::Allocations(allocations(workload.as_mut(), iterations))
+            }
             (Ok(_), None) => Reply::Failed("a case must be prepared first".to_owned()),
             (Err(error), _) => Reply::Failed(format!("not a request: {error}")),
         };
@@ -150,6 +176,14 @@ impl Worker {
     pub fn sample(&mut self, iterations: u64) -> Result<Timing> {
         match self.ask(&Request::Sample(iterations))? {
             Reply::Sample(timing) => Ok(timing),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What its allocator has counted so far, and what so many iterations more allocate; `None` if it does not count.
+    pub fn allocations(&mut self, iterations: u64) -> Result<Option<Allocations>> {
+        match self.ask(&Request::Allocations(iterations))? {
+            Reply::Allocations(allocations) => Ok(allocations),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -236,6 +270,12 @@ mod tests {
         };
         assert_eq!(ready.startup_ns, 7);
         assert_eq!((first.steps, first.checksum.0, second.checksum.0), (5, 6, 11));
+    }
+
+    #[test]
+    fn without_a_counting_allocator_nothing_is_claimed() {
+        let prepare = serde_json::to_string(&Request::Prepare(CaseSpec::rollout("some", 4))).unwrap();
+        assert_eq!(answers(&format!("{prepare}\n{{\"allocations\":2}}\n"))[1], Reply::Allocations(None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `phalanx bench memory`: memory by number of environments and by chunk size, one process per size.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::stats::growth::{MemoryGrowth, MemoryShape};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::throughput::{MEGABYTE, best_chunk};
-use phalanx_lab::worker::{Ready, Worker};
+use phalanx_lab::worker::{Allocations, Ready, Worker};
 use serde::Serialize;
 use serde_json::json;
 
@@ -76,6 +77,8 @@ const ENVS: usize = 10_000;
 /// Samples for the speed of a chunk size in each process, and their least time.
 const SAMPLES: usize = 5;
 const SAMPLE: Duration = Duration::from_millis(50);
+/// Iterations in which a steady state must allocate nothing.
+const STEADY_ITERATIONS: u64 = 2;
 /// Amounts of memory for which the number of environments that fit is shown, in GiB.
 const CAPACITIES: [u64; 5] = [4, 8, 16, 24, 64];
 
@@ -98,6 +101,8 @@ struct EnvsReport {
     /// Of the peak memory of the processes; none with fewer than two sizes.
     growth: Option<MemoryGrowth>,
     largest_num_envs: Option<u64>,
+    /// What the allocator counted at each number of environments.
+    allocator: Vec<(usize, Allocations)>,
     /// GiB, and the number of environments that fit.
     capacities: Vec<(u64, u64)>,
 }
@@ -229,7 +234,13 @@ fn envs(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<EnvsR
     let cases =
         sizes.iter().map(|num_envs| predicted(CaseSpec { num_envs: *num_envs, scan_chunk_size, ..base.clone() }));
     let cases = cases.collect::<Result<Vec<_>, _>>()?;
-    let outcomes = probe(args, &cases, budget, |_, _| Ok(()))?;
+    let mut allocator = BTreeMap::new();
+    let outcomes = probe(args, &cases, budget, |at, worker| {
+        if let Some(allocations) = worker.allocations(STEADY_ITERATIONS)? {
+            allocator.insert(cases[at].0.num_envs, allocations);
+        }
+        Ok(())
+    })?;
     let points = cases.iter().zip(&outcomes).filter_map(|((case, _), outcome)| Some((case, outcome.as_ref().ok()?)));
     let points: Vec<(usize, Ready)> =
         points.flat_map(|(case, ready)| ready.iter().map(|ready| (case.num_envs, ready.clone()))).collect();
@@ -240,6 +251,7 @@ fn envs(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<EnvsR
         records: None,
         rows: cases.iter().zip(&outcomes).map(|(case, outcome)| row(case, outcome)).collect(),
         largest_num_envs: budget.and_then(fit),
+        allocator: allocator.into_iter().collect(),
         capacities: CAPACITIES.iter().filter_map(|gib| Some((*gib, fit(gib << 30)?))).collect(),
         growth,
     })
@@ -294,6 +306,13 @@ fn text(report: &Report) -> String {
         if let (Some(budget), Some(largest)) = (report.budget_bytes, envs.largest_num_envs) {
             let budget = format_bytes(budget as f64);
             text += &format!("largest num_envs under the budget of {budget}: {}\n", format_number(largest as f64));
+        }
+        if let Some((num_envs, last)) = envs.allocator.last() {
+            let most = envs.allocator.iter().map(|(_, counted)| counted.steady_allocations).max().unwrap_or(0);
+            text += &format!(
+                "allocator's peak with {num_envs} environments: {}; allocations in the steady state: {most}\n",
+                format_bytes(last.peak_bytes as f64)
+            );
         }
         if !envs.capacities.is_empty() {
             let each: Vec<_> = envs

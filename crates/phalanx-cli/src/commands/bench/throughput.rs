@@ -402,3 +402,64 @@ fn line(row: &ReportRow) -> [String; 7] {
         startup_s.map(format_seconds).unwrap_or_default(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ThroughputArgs,
+    }
+
+    /// Environment, number of environments, chunk, steps.
+    fn asked(words: &[&str]) -> Vec<(String, usize, usize, usize)> {
+        let line = Line::try_parse_from([&["throughput"], words].concat()).unwrap();
+        let of = |job: Job| (job.case.env, job.case.num_envs, job.case.scan_chunk_size, job.num_steps);
+        jobs(&line.args).unwrap_or_else(|error| panic!("{words:?}: {error}")).into_iter().map(of).collect()
+    }
+
+    fn cartpole(sizes: &[(usize, usize, usize)]) -> Vec<(String, usize, usize, usize)> {
+        sizes.iter().map(|(envs, chunk, steps)| ("CartPole-v1".to_owned(), *envs, *chunk, *steps)).collect()
+    }
+
+    #[test]
+    fn without_flags_the_three_smallest_sizes() {
+        assert_eq!(asked(&[]), cartpole(&[(100, 256, 1000), (1_000, 256, 1000), (10_000, 256, 500)]));
+        let gene: Vec<_> = asked(&["--env", "gene-circuit"]).into_iter().map(|job| (job.1, job.2, job.3)).collect();
+        assert_eq!(gene, [(100, 256, 500), (1_000, 256, 200), (5_000, 128, 100)]);
+    }
+
+    #[test]
+    fn full_goes_to_a_million_and_beyond_with_both_environments() {
+        let all = asked(&["--full"]);
+        assert_eq!(all.len(), 12);
+        for wanted in [(100_000, 128, 100), (1_000_000, 32, 50), (5_000_000, 8, 50)] {
+            assert!(all.contains(&cartpole(&[wanted])[0]), "{wanted:?}");
+        }
+        assert_eq!(all[11], ("ccasr-gfp-control".to_owned(), 100_000, 64, 50));
+        assert_eq!(asked(&["--full", "--env", "pendulum"]).len(), 8);
+    }
+
+    #[test]
+    fn flags_are_combined() {
+        let both = ["--num-envs", "7", "--num-envs", "1M", "--scan-chunk-size", "8", "--scan-chunk-size", "64"];
+        assert_eq!(
+            asked(&both),
+            cartpole(&[(7, 8, 1000), (7, 64, 1000), (1_000_000, 8, 50), (1_000_000, 50, 50)]),
+            "a chunk is no longer than a run"
+        );
+        assert_eq!(asked(&["--num-envs", "7", "--num-steps", "10", "--threads", "1", "--threads", "2"]).len(), 2);
+        assert_eq!(asked(&["--num-envs", "20k"]), cartpole(&[(20_000, 128, 1000)]));
+    }
+
+    #[test]
+    fn chunks_are_scanned_at_one_size() {
+        let chunks: Vec<_> = asked(&["--scan-chunks", "--env", "cartpole"]).into_iter().map(|job| job.2).collect();
+        assert_eq!(chunks, [8, 16, 32, 64, 128, 256, 500]);
+        assert_eq!(asked(&["--scan-chunks"]).len(), 13);
+        assert!(asked(&["--scan-chunks", "--num-envs", "64"]).iter().all(|job| job.1 == 64));
+    }
+}
