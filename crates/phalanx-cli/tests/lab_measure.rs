@@ -212,6 +212,7 @@ fn baselines_are_kept_and_compared() {
     assert_eq!(tagged["runs"].as_array().unwrap().len(), 1);
     let text = stdout(&["bench", "compare", "--results-dir", folder.path()]);
     assert!(text.contains("[baseline] before the rewrit") && text.contains("N/A"), "{text}");
+    assert!(text.contains("target of a batch of 1000: 1.00M to 5.00M steps/s, not measured"), "{text}");
     let scaling = stdout(&["compare", "--results-dir", folder.path(), "--scaling-only"]);
     assert!(scaling.starts_with("Scaling of ARC-v0") && !scaling.contains("Date"), "{scaling}");
     let cited = stdout(&["bench", "cite", file.to_str().unwrap()]);

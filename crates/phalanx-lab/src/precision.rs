@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::campaign::{self, Measured, Plan, Process};
 use crate::case::CaseSpec;
+use crate::stats::descriptive::median;
+use crate::stats::interval::Interval;
 use crate::stats::random::Stream;
 
 /// The width that an interval should have at most, as a share of its middle.
@@ -49,10 +51,19 @@ pub fn measure(
     all
 }
 
+/// The 95 % interval of the time for each step, of the medians of processes: where others disturb the machine, a mean
+/// says more about them than about the case. With one process, of its samples.
+pub fn interval(processes: &[Process]) -> Option<Interval> {
+    let times = processes.iter().map(Process::times);
+    match processes {
+        [_] => campaign::interval(&times.collect::<Vec<_>>()),
+        _ => campaign::interval(&times.map(|times| vec![median(&times)]).collect::<Vec<_>>()),
+    }
+}
+
 /// Whether the interval of the time for each step is narrow enough.
 pub fn is_precise(processes: &[Process]) -> bool {
-    let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
-    campaign::interval(&times).is_some_and(|interval| {
+    interval(processes).is_some_and(|interval| {
         let middle = (interval.low + interval.high) / 2.0;
         interval.width() <= WANTED_WIDTH * middle
     })

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{self, Measured, Process};
+use crate::campaign::{Measured, Process};
 use crate::case::CaseSpec;
 use crate::record::{Checksum, Kind, Run};
 use crate::stats::descriptive::{mean, median, population_sd};
 use crate::stats::scaling;
-use crate::{Error, Result};
+use crate::{Error, Result, precision};
 
 /// Bytes of what the columns call a megabyte.
 pub const MEGABYTE: f64 = 1_048_576.0;
@@ -207,8 +207,7 @@ impl Row {
 
 /// The 95 % interval of the steps per second of what was measured.
 pub fn rate_interval(measured: &Measured) -> Option<[f64; 2]> {
-    let times: Vec<Vec<f64>> = measured.processes.iter().map(Process::times).collect();
-    campaign::interval(&times).map(|interval| [1e9 / interval.high, 1e9 / interval.low])
+    precision::interval(&measured.processes).map(|interval| [1e9 / interval.high, 1e9 / interval.low])
 }
 
 /// CPU time by wall time of the steady samples, in per cent; above 100 with several threads.

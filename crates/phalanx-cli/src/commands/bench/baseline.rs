@@ -288,7 +288,7 @@ pub(super) fn scaling_table(baseline: &Baseline) -> String {
             BatchOutcome::Measured(result) => [
                 row.batch_size.to_string(),
                 format_number(result.steps_per_second),
-                row.efficiency_percent.map(|percent| format!("{percent:.1} %")).unwrap_or_default(),
+                row.efficiency_percent.map(|percent| format!("{percent:.2} %")).unwrap_or_default(),
                 format_seconds(result.batch_reset_time),
                 result.memory_mb.map(|mb| format!("{mb:.3} MB")).unwrap_or_default(),
             ],

@@ -89,16 +89,42 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if !args.scaling_only {
         text += &comparison(&rows, batch_size);
         if let Some(ratio) = memory_ratio {
-            text += &format!(
-                "memory of a batch of {batch_size}: {ratio:.2} times smaller than in the run tagged baseline\n"
-            );
+            text +=
+                &format!("memory of a batch of {batch_size}: {ratio:.2} times less than in the run tagged baseline\n");
         }
+        text += &targets(latest);
         text.push('\n');
     }
     let of = latest.env.as_ref().map(|env| format!(" of {env}")).unwrap_or_default();
     text += &format!("Scaling{of} in the latest run\n{}", scaling_table(latest));
     print(&text)
 }
+
+/// What a run should reach, for the environment that this is known of.
+fn targets(latest: &Baseline) -> String {
+    if latest.env.as_deref() != Some("ARC-v0") {
+        return String::new();
+    }
+    let batch = match latest.batch_scaling.get(&TARGET_BATCH) {
+        Some(BatchOutcome::Measured(result)) => Some(result.steps_per_second),
+        _ => None,
+    };
+    let line = |what: &str, rate: Option<f64>, [low, high]: [f64; 2]| {
+        let found = match rate {
+            Some(rate) if rate >= low => format!("met with {}", format_number(rate)),
+            Some(rate) => format!("missed with {}", format_number(rate)),
+            None => "not measured".to_owned(),
+        };
+        format!("target of {what}: {} to {} steps/s, {found}\n", format_number(low), format_number(high))
+    };
+    let single = Some(latest.single_environment.steps_per_second);
+    line("one environment", single, SINGLE_TARGET) + &line("a batch of 1000", batch, BATCH_TARGET)
+}
+
+/// Steps per second that one ARC environment and a batch of them should reach.
+const SINGLE_TARGET: [f64; 2] = [50e3, 100e3];
+const BATCH_TARGET: [f64; 2] = [1e6, 5e6];
+const TARGET_BATCH: u64 = 1000;
 
 fn run_line(row: ComparisonRow) -> RunLine {
     RunLine {

@@ -429,17 +429,17 @@ mod tests {
     fn without_flags_the_three_smallest_sizes() {
         assert_eq!(asked(&[]), cartpole(&[(100, 256, 1000), (1_000, 256, 1000), (10_000, 256, 500)]));
         let gene: Vec<_> = asked(&["--env", "gene-circuit"]).into_iter().map(|job| (job.1, job.2, job.3)).collect();
-        assert_eq!(gene, [(100, 256, 500), (1_000, 256, 200), (5_000, 128, 100)]);
+        assert_eq!(gene, [(100, 256, 500), (1_000, 200, 200), (5_000, 100, 100)], "a chunk is no longer than a run");
     }
 
     #[test]
     fn full_goes_to_a_million_and_beyond_with_both_environments() {
         let all = asked(&["--full"]);
         assert_eq!(all.len(), 12);
-        for wanted in [(100_000, 128, 100), (1_000_000, 32, 50), (5_000_000, 8, 50)] {
+        for wanted in [(100_000, 100, 100), (1_000_000, 32, 50), (5_000_000, 8, 50)] {
             assert!(all.contains(&cartpole(&[wanted])[0]), "{wanted:?}");
         }
-        assert_eq!(all[11], ("ccasr-gfp-control".to_owned(), 100_000, 64, 50));
+        assert_eq!(all[11], ("ccasr-gfp-control".to_owned(), 100_000, 50, 50));
         assert_eq!(asked(&["--full", "--env", "pendulum"]).len(), 8);
     }
 
