@@ -12,7 +12,9 @@ mod config_file;
 mod failure;
 mod files;
 mod machine;
+mod monitoring;
 mod progress;
+mod subject;
 mod text;
 mod workloads;
 
@@ -39,6 +41,8 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Render(args) => commands::render::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Bench(args) => commands::bench::run(&args, start),
+        Command::Autotune(args) => commands::autotune::run(&args),
+        Command::Cache(args) => commands::cache::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

@@ -13,6 +13,7 @@ pub mod max_envs;
 pub mod memory_model;
 pub mod search;
 mod subject;
+pub mod sweep;
 mod tuning;
 
 pub use subject::{AgentTimes, Loop, Subject};

@@ -85,13 +85,13 @@ pub fn search(
 
 /// By how much one variant is slower than another, as the logarithm of the ratio of their times.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Slowdown {
-    median: f64,
-    interval: Interval,
+pub(super) struct Slowdown {
+    pub(super) median: f64,
+    pub(super) interval: Interval,
 }
 
 /// Of the rounds that both took part in.
-fn slowdown(times: &[f64], reference: &[f64]) -> Slowdown {
+pub(super) fn slowdown(times: &[f64], reference: &[f64]) -> Slowdown {
     let logs: Vec<f64> = times.iter().zip(reference).map(|(a, b)| (a / b).ln()).collect();
     Slowdown { median: median(&logs), interval: median_interval(&logs) }
 }

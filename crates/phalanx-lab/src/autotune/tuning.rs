@@ -626,7 +626,7 @@ fn remark(found: &Found, chunk: usize) -> Option<String> {
     }
 }
 
-fn timed(running: &mut dyn Loop, steps: usize, chunk: usize) -> Result<Timing> {
+pub(super) fn timed(running: &mut dyn Loop, steps: usize, chunk: usize) -> Result<Timing> {
     let watch = Stopwatch::start();
     let work = running.advance(steps, chunk)?;
     let elapsed = watch.elapsed();
@@ -639,7 +639,7 @@ fn timed(running: &mut dyn Loop, steps: usize, chunk: usize) -> Result<Timing> {
 }
 
 /// Steps of a whole number of chunks that take at least `wanted`, judged by the time of one chunk.
-fn whole_chunks(wanted: Duration, one: Timing, chunk: usize) -> usize {
+pub(super) fn whole_chunks(wanted: Duration, one: Timing, chunk: usize) -> usize {
     let chunks = (wanted.as_nanos() as f64 / one.wall_ns as f64).ceil().max(1.0);
     chunks as usize * chunk
 }

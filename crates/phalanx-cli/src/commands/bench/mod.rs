@@ -1,6 +1,7 @@
 //! `phalanx bench`: the lab from the command line.
 
 mod ab;
+mod profile;
 mod worker;
 
 use std::time::Instant;
@@ -19,6 +20,8 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare two builds in pairs of processes that take turns
     Ab(ab::AbArgs),
+    /// Find where the CPU time of a case goes, with a flame graph
+    Profile(profile::ProfileArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -27,6 +30,7 @@ enum BenchCommand {
 pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Ab(args) => ab::run(args),
+        BenchCommand::Profile(args) => profile::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }
