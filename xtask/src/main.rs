@@ -4,6 +4,7 @@
 //! installs what the tests need under the target directory. `cargo xtask oracles` runs only the comparisons
 //! with Gymnasium, SciPy and GillesPy2.
 
+mod autotune_proof;
 mod python;
 mod steps;
 mod workspace;
@@ -17,8 +18,9 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test     Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
-  oracles  Only compare with Gymnasium, SciPy and GillesPy2";
+  test            Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
+  oracles         Only compare with Gymnasium, SciPy and GillesPy2
+  autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["test"] => every_test(),
         ["oracles"] => oracles(),
+        ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

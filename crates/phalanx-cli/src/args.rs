@@ -44,6 +44,11 @@ pub(crate) enum Command {
     Compare(crate::commands::bench::CompareArgs),
     /// List what can compute, and what is there but cannot
     Devices(crate::commands::devices::DevicesArgs),
+    /// Find the chunk size that is fastest on this machine, and remember it
+    #[command(after_help = policies_help(), allow_negative_numbers = true)]
+    Autotune(crate::commands::autotune::AutotuneArgs),
+    /// What is remembered between runs
+    Cache(crate::commands::cache::CacheArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
 }
@@ -135,6 +140,10 @@ pub(crate) struct RolloutArgs {
     /// [default: 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
     #[arg(long, value_name = "K", value_parser = count)]
     pub(crate) scan_chunk_size: Option<usize>,
+    /// Measure which chunk size (and number of threads) is fastest here, or use what was measured before; also by
+    /// PHALANX_AUTO_TUNE=1
+    #[arg(long)]
+    pub(crate) auto_tune: bool,
     /// Threads that share the work [default: all cores]
     #[arg(long, value_name = "J", value_parser = count)]
     pub(crate) threads: Option<usize>,
@@ -147,6 +156,8 @@ pub(crate) struct RolloutArgs {
     /// Write the state at the end, from which another run can go on
     #[arg(long, value_name = "FILE")]
     pub(crate) save_state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) monitor: crate::monitoring::MonitorArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -378,7 +389,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, tasks, render, demo, bench, compare, devices or completions (see 'phalanx --help')",
+            "a command is needed (see 'phalanx --help')",
         ),
         _ => {
             let rendered = error.render().to_string();

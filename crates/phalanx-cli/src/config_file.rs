@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use phalanx_core::Error;
 use toml::{Table, Value};
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::files;
 
 /// The commands that take a file. One file serves them all: a key that only another of them knows is passed over.
-const COMMANDS: [&str; 3] = ["rollout", "trace", "render"];
+const COMMANDS: [&str; 4] = ["rollout", "trace", "render", "autotune"];
 
 /// Flags that may be given several times; in a file they are the tables params and policy_args, and a list of [safety].
 const REPEATED: [&str; 3] = ["param", "policy-arg", "constraint"];
@@ -166,13 +166,18 @@ impl Reader<'_> {
 
 /// The keys that stand for flags of a command.
 fn keys(command: &Command) -> impl Iterator<Item = String> {
-    let flags = command.get_arguments().filter_map(|argument| argument.get_long());
+    let flags = command.get_arguments().flat_map(names_of);
     flags.filter(|flag| *flag != "config" && !REPEATED.contains(flag)).map(|flag| flag.replace('-', "_"))
+}
+
+/// A flag's name and its other names.
+fn names_of(argument: &Arg) -> Vec<&str> {
+    argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default()).collect()
 }
 
 /// The flag that a key stands for, and whether it takes a value.
 fn find(command: &Command, key: &str) -> Option<(String, bool)> {
     let flag = keys(command).find(|known| known == key)?.replace('_', "-");
-    let argument = command.get_arguments().find(|argument| argument.get_long() == Some(&flag))?;
+    let argument = command.get_arguments().find(|argument| names_of(argument).contains(&flag.as_str()))?;
     Some((flag, !matches!(argument.get_action(), ArgAction::SetTrue)))
 }

@@ -13,8 +13,10 @@ mod device;
 mod failure;
 mod files;
 mod machine;
+mod monitoring;
 mod progress;
 mod tally;
+mod subject;
 mod text;
 mod workloads;
 
@@ -52,6 +54,8 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Bench(args) => commands::bench::run(&args, start),
         Command::Compare(args) => commands::bench::compare(&args),
         Command::Devices(args) => commands::devices::run(&args),
+        Command::Autotune(args) => commands::autotune::run(&args),
+        Command::Cache(args) => commands::cache::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

@@ -38,6 +38,14 @@ impl Progress {
         Self { what: what.into(), total, done: 0, start, display }
     }
 
+    /// Prints a line on standard error without tearing the bar.
+    pub(crate) fn line(&self, text: &str) {
+        match &self.display {
+            Display::Bar(Some(bar)) => bar.suspend(|| eprintln!("{text}")),
+            _ => eprintln!("{text}"),
+        }
+    }
+
     /// Reports that `steps` more have been made.
     pub(crate) fn advance(&mut self, steps: u64) {
         self.done += steps;

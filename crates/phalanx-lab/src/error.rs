@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::format::format_bytes;
+
 /// An error of the lab.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +87,46 @@ pub enum Error {
         /// What exists.
         known: Vec<String>,
     },
+    /// Memory that the system does not have.
+    #[error("the system has no {} of memory", format_bytes(*.bytes))]
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: f64,
+    },
+    /// Every chunk size needs more memory than there is.
+    #[error(
+        "No valid chunk_size: {num_envs} environments of {env} under {agent} need {}, but the memory budget is {}; \
+         lower num_envs{}, take a lighter agent (random, pid){} or a machine with more memory",
+        format_bytes(*.needed_bytes),
+        format_bytes(*.budget_bytes),
+        if *.most_envs > 0 { format!(" (at most {most_envs} fit)") } else { String::new() },
+        if *.buffer_size > 0 { format!(", a buffer_size below {buffer_size}") } else { String::new() },
+    )]
+    NoValidChunkSize {
+        /// Environments.
+        num_envs: usize,
+        /// Of which kind.
+        env: String,
+        /// The agent.
+        agent: String,
+        /// Transitions in its replay buffer.
+        buffer_size: u64,
+        /// What the smallest chunk size needs.
+        needed_bytes: f64,
+        /// What may be taken.
+        budget_bytes: f64,
+        /// Environments that would fit.
+        most_envs: usize,
+    },
+    /// What is measured could not go on.
+    #[error("{0}")]
+    Subject(String),
+    /// A profile that could not be taken.
+    #[error("cannot take a CPU profile: {0}")]
+    Profile(String),
+    /// Signals that cannot be listened to.
+    #[error("cannot listen for an interrupt: {0}")]
+    Interrupt(io::Error),
 }
 
 /// The result of the lab's file calls.

@@ -2,6 +2,7 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
+pub mod autotune;
 pub mod baseline_file;
 pub mod budget;
 pub mod build_info;
@@ -18,10 +19,13 @@ pub mod guards;
 pub mod hash;
 mod json;
 mod linux;
+pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod memory_profile;
 pub mod precision;
+pub mod monitor;
+pub mod profile;
 pub mod record;
 pub mod session;
 pub mod stats;

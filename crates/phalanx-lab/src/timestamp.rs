@@ -56,6 +56,17 @@ impl Timestamp {
         format!("{}Z", self.readable().replace(' ', "T"))
     }
 
+    /// The time that [`Timestamp::rfc3339`] wrote; fractions of a second and other time zones are not read.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        // Every second has one such name, so the name tells whether the fields made sense.
+        let digits = |range| text.get(range).and_then(|part: &str| part.parse::<u64>().ok());
+        let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
+        let second_of_day = digits(11..13)? * 3600 + digits(14..16)? * 60 + digits(17..19)?;
+        let seconds = days_from_civil(year, month, day)? * SECONDS_PER_DAY + second_of_day;
+        let found = Self { since_1970: Duration::from_secs(seconds) };
+        (seconds < END_UNIX_S && found.rfc3339() == text).then_some(found)
+    }
+
     fn civil(self) -> Civil {
         let seconds = self.since_1970.as_secs();
         let (year, month, day) = civil_from_days(seconds / SECONDS_PER_DAY);
@@ -111,6 +122,17 @@ fn civil_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
+/// The inverse of [`civil_from_days`].
+fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
+    if year < 1970 || !(1..=12).contains(&month) {
+        return None;
+    }
+    let (year, month_from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * month_from_march + 2) / 5 + day.checked_sub(1)?;
+    (era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year).checked_sub(719_468)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +157,10 @@ mod tests {
         ] {
             assert_eq!(at(seconds).rfc3339(), text);
             assert_eq!(at(seconds).to_string(), text);
+            assert_eq!(Timestamp::parse_rfc3339(text), Some(at(seconds)));
+        }
+        for text in ["", "2026-02-30T00:00:00Z", "2026-07-22", "2026-07-22T24:00:00Z", "1969-12-31T23:59:59Z", "é"] {
+            assert_eq!(Timestamp::parse_rfc3339(text), None, "{text}");
         }
         assert_eq!(at(1_000_000_000).compact(), "20010909_014640");
         assert_eq!(at(1_000_000_000).readable(), "2001-09-09 01:46:40");

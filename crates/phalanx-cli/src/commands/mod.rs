@@ -1,6 +1,8 @@
 //! One module for each command.
 
+pub(crate) mod autotune;
 pub(crate) mod bench;
+pub(crate) mod cache;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod demo_performance;

@@ -16,7 +16,7 @@ use phalanx_envs::registry::{self, Entry};
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
-use crate::commands::{print, print_json, print_notes};
+use crate::commands::{autotune, print, print_json, print_notes};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{files, machine, text};
@@ -88,10 +88,10 @@ const MAX_THREADS: usize = 1024;
 
 pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
     let entry = registry::find(&args.env.env)?;
-    let threads = args.threads.unwrap_or_else(machine::cores);
-    if threads > MAX_THREADS {
+    if let Some(threads) = args.threads.filter(|threads| *threads > MAX_THREADS) {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
+    let auto_tune = autotune::is_wanted(args.auto_tune, args.scan_chunk_size)?;
     let total_steps = (args.steps as u64).saturating_mul(args.num_envs as u64);
     if total_steps > MAX_TOTAL_STEPS {
         let (steps, envs) = (args.steps, args.num_envs);
@@ -107,6 +107,13 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         ..args.env.config()
     };
     check_memory(entry, &config, args)?;
+    let mut monitor = args.monitor.start(args.num_envs)?;
+    let (chunk, threads) = if auto_tune {
+        autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?
+    } else {
+        let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
+        (chunk, args.threads.unwrap_or_else(machine::cores))
+    };
     let pool = Pool::try_new(threads);
     config.pool = Arc::new(pool.map_err(|error| Failure::input(format!("cannot start {threads} threads: {error}")))?);
 
@@ -117,17 +124,20 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         load_state(path, args, batch.as_mut(), &mut rollout)?;
     }
 
-    let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
     let counted_before = *rollout.stats().counts();
     let start = Instant::now();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
+    monitor.begin();
+    let mut monitored = Ok(());
     let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
         progress.advance((steps * args.num_envs) as u64);
-        true
+        monitored = monitor.advance(steps, &progress);
+        monitored.is_ok()
     })?;
     drop(progress);
+    monitored.and_then(|()| monitor.close())?;
     let wall = start.elapsed();
 
     if let Some(path) = &save_to {

@@ -8,6 +8,7 @@ mod compare;
 mod memory;
 mod options;
 mod throughput;
+mod profile;
 mod worker;
 
 use std::time::Instant;
@@ -40,6 +41,8 @@ enum BenchCommand {
     Memory(memory::MemoryArgs),
     /// Measure steps per second by number of environments, chunk size and threads
     Throughput(throughput::ThroughputArgs),
+    /// Find where the CPU time of a case goes, with a flame graph
+    Profile(profile::ProfileArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Memory(args) => memory::run(args),
         BenchCommand::Throughput(args) => throughput::run(args),
+        BenchCommand::Profile(args) => profile::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }

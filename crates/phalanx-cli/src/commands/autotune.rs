@@ -1,0 +1,420 @@
+//! `phalanx autotune`: the chunk size that is fastest here, measured once and remembered.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use phalanx_lab::autotune::cache::{CacheFile, Loaded, Status};
+use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
+use phalanx_lab::autotune::memory_model::MemoryBudget;
+use phalanx_lab::autotune::sweep::sweep;
+use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
+use phalanx_lab::case::CaseSpec;
+use phalanx_lab::format::{format_bytes, format_number};
+use phalanx_lab::record::Kind;
+use phalanx_lab::worker::Worker;
+use phalanx_lab::{Error, memory};
+
+use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::subject::RolloutSubject;
+use crate::text;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct AutotuneArgs {
+    #[command(subcommand)]
+    command: Option<AutotuneCommand>,
+    #[command(flatten)]
+    run: Option<RunArgs>,
+    /// Show what is remembered instead
+    #[arg(long)]
+    show_cache: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum AutotuneCommand {
+    /// Show what is remembered, and where
+    ShowCache {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget everything, so that the next run measures again
+    ClearCache(ClearArgs),
+    /// Find the largest number of environments that fit into memory
+    #[command(allow_negative_numbers = true)]
+    MaxEnvs(Box<MaxEnvsArgs>),
+    /// Judge the choice: time every candidate in turns, and fail if it is more than 5 % behind the best
+    #[command(allow_negative_numbers = true)]
+    Verify(Box<VerifyArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClearArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    env: EnvArgs,
+    #[command(flatten)]
+    agent: AgentArgs,
+    /// Number of environments; counts may be written 10_000, 10k, 1M or 1G
+    #[arg(long, value_name = "N", value_parser = count)]
+    num_envs: usize,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// Measure even if the result is remembered
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct MaxEnvsArgs {
+    #[command(flatten)]
+    env: EnvArgs,
+    #[command(flatten)]
+    agent: AgentArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct VerifyArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Turns of each candidate
+    #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    sample_ms: u16,
+}
+
+/// What acts; a policy under the name that tuning knows it by.
+#[derive(Debug, Args)]
+struct AgentArgs {
+    /// Agent: random, constant, open_loop, periodic, bang-bang or pid
+    #[arg(long, alias = "policy", value_name = "A", default_value = "random")]
+    agent: String,
+    /// Argument of the agent, such as kp=2; may be given several times
+    #[arg(long = "policy-arg", value_name = "K=V", value_parser = crate::args::key_value, allow_hyphen_values = true)]
+    policy_args: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+struct LimitArgs {
+    /// Transitions in a replay buffer, whose memory is set aside [default: none]
+    #[arg(long, value_name = "B", value_parser = count)]
+    buffer_size: Option<usize>,
+    /// Threads that share the work [default: tuned as well]
+    #[arg(long, value_name = "J", value_parser = threads)]
+    threads: Option<usize>,
+    /// Memory that may be taken: a share of what is available, or an amount such as 500M or 12G
+    #[arg(long, value_name = "M", default_value = "0.8")]
+    memory_budget: MemoryBudget,
+    /// Seconds after which the best so far is taken [default: 60, of which a search uses about 15]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    time_budget: Option<f64>,
+}
+
+/// Agents that learn.
+const LEARNERS: [&str; 3] = ["dqn", "pqn", "ppo"];
+
+impl AgentArgs {
+    fn policy(&self) -> Result<PolicyArgs, Failure> {
+        if LEARNERS.contains(&self.agent.to_lowercase().as_str()) {
+            return Err(Failure::input(format!(
+                "the agent {} comes with the learners, which are not there yet; now there are random, constant, \
+                 open_loop, periodic, bang-bang and pid",
+                self.agent
+            )));
+        }
+        let policy = if self.agent == "bang-bang" { "bangbang".to_owned() } else { self.agent.clone() };
+        Ok(PolicyArgs { policy, policy_args: self.policy_args.clone() })
+    }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let allowed = "a whole number from 1 to 1024 is needed";
+    text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| allowed.to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "a number of seconds from 0 to 86400 is needed".to_owned())
+}
+
+pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
+    match (&args.command, &args.run) {
+        (Some(AutotuneCommand::ShowCache { json }), _) => show_cache(*json),
+        (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
+        (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
+        (Some(AutotuneCommand::Verify(args)), _) => verify(args),
+        (None, run) if args.show_cache => show_cache(run.as_ref().is_some_and(|run| run.output.json)),
+        (None, Some(run)) => tune_now(run),
+        (None, None) => {
+            Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))
+        }
+    }
+}
+
+impl RunArgs {
+    fn request<'a>(&self, subject: &'a dyn Subject) -> Request<'a> {
+        Request {
+            threads: self.limits.threads,
+            buffer_size: self.limits.buffer_size.map(|size| size as u64),
+            memory_budget: self.limits.memory_budget,
+            force: self.force,
+            time_budget: self.limits.time_budget.map(Duration::from_secs_f64),
+            ..Request::new(subject, self.num_envs)
+        }
+    }
+}
+
+fn tune_now(args: &RunArgs) -> Result<(), Failure> {
+    let subject = RolloutSubject::new(&args.env, &args.agent.policy()?)?;
+    let quiet = args.output.quiet;
+    let tuned = tuned(&args.request(&subject), quiet)?;
+    match (args.output.json, quiet) {
+        (true, _) => print_json(&tuned),
+        (false, true) => print(&format!("{}\n", tuned.scan_chunk_size)),
+        (false, false) => print(&tuned.to_string()),
+    }
+}
+
+/// The choice against all candidates that fit; the exit code tells whether it is good.
+fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    const ALLOWED: f64 = 0.05;
+    const NOT_GOOD: u8 = 10;
+    let run = &args.run;
+    let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
+    let tuned = tuned(&run.request(&subject), run.output.quiet)?;
+    let ok = tuned.candidates.iter().filter(|candidate| candidate.status == Status::Ok);
+    let candidates: Vec<usize> = ok.map(|candidate| candidate.chunk_size).collect();
+    let plan = (usize::from(args.rounds), Duration::from_millis(args.sample_ms.into()));
+    let mut last = Instant::now();
+    let after = |round: usize| {
+        if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
+            last = Instant::now();
+            eprintln!("verify: round {round} of {}", args.rounds);
+        }
+    };
+    let size = (run.num_envs, tuned.threads);
+    let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
+    let is_good = found.shortfall <= ALLOWED;
+    if run.output.json {
+        print_json(&found)?;
+    } else {
+        let speeds = found.speeds.iter().rev().map(|(chunk, speed)| {
+            let mark = match *chunk {
+                chunk if chunk == found.chosen => "   <- chosen",
+                chunk if chunk == found.best => "   <- best",
+                _ => "",
+            };
+            format!("chunk {chunk:>4}    {} steps/s{mark}\n", format_number(*speed))
+        });
+        let verdict = format!(
+            "{} x {}, threads = {}: {} is {:.1} % [{:.1}, {:.1}] behind the best, {}: {}\n",
+            run.num_envs,
+            subject.env(),
+            tuned.threads,
+            found.chosen,
+            100.0 * found.shortfall,
+            100.0 * found.interval.low,
+            100.0 * found.interval.high,
+            found.best,
+            if is_good { "good" } else { "NOT GOOD" },
+        );
+        print(&(speeds.collect::<String>() + &verdict))?;
+    }
+    if is_good { Ok(()) } else { Err(Failure::Verdict(NOT_GOOD)) }
+}
+
+/// How often a search says how far it is.
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Tunes with the user's cache; tells of the cache and of the search on standard error.
+fn tuned(request: &Request<'_>, quiet: bool) -> Result<Tuned, Failure> {
+    let mut last = Instant::now();
+    let mut progress = |event: Event| {
+        let Event::Round { what, round, left } = event;
+        if !quiet && last.elapsed() >= LINE_INTERVAL {
+            last = Instant::now();
+            let candidates = if left == 1 { "candidate" } else { "candidates" };
+            eprintln!("autotune: {what}, round {round}, {left} {candidates} left");
+        }
+    };
+    let tuned = tune(request, CacheFile::of_user().as_ref(), &mut progress)?;
+    tuned.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    Ok(tuned)
+}
+
+/// For commands with `--auto-tune`: the chunk size and the threads to use.
+pub(crate) fn for_rollout(
+    env: &EnvArgs,
+    policy: &PolicyArgs,
+    num_envs: usize,
+    threads: Option<usize>,
+    quiet: bool,
+) -> Result<(usize, usize), Failure> {
+    let subject = RolloutSubject::new(env, policy)?;
+    let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet)?;
+    if !quiet {
+        // The whole table for a terminal, where somebody has waited for it; one line for a log.
+        let text = tuned.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        eprintln!("{}", if std::io::stderr().is_terminal() { text.trim_end() } else { last });
+    }
+    Ok((tuned.scan_chunk_size, tuned.threads))
+}
+
+/// Whether the user wants tuning, by the flag or by `PHALANX_AUTO_TUNE`; a chunk size beside it is a contradiction.
+pub(crate) fn is_wanted(flag: bool, scan_chunk_size: Option<usize>) -> Result<bool, Failure> {
+    const VARIABLE: &str = "PHALANX_AUTO_TUNE";
+    let value = std::env::var(VARIABLE).unwrap_or_default();
+    let by_variable = match value.to_lowercase().as_str() {
+        "" | "0" | "false" | "off" | "no" => false,
+        "1" | "true" | "on" | "yes" => true,
+        _ => return Err(Failure::input(format!("{VARIABLE} is '{value}', but must be 1 or 0"))),
+    };
+    match (flag, by_variable, scan_chunk_size) {
+        (false, true, Some(chunk)) => Err(Failure::input(format!(
+            "--scan-chunk-size is {chunk}, but {VARIABLE} asks to tune it: leave out one of them"
+        ))),
+        (true, _, Some(chunk)) => Err(Failure::input(format!(
+            "--scan-chunk-size is {chunk}, but --auto-tune asks to tune it: leave out one of them"
+        ))),
+        _ => Ok(flag || by_variable),
+    }
+}
+
+fn user_cache() -> Result<CacheFile, Failure> {
+    let none = "there is no cache: neither PHALANX_CACHE_DIR nor HOME is set";
+    CacheFile::of_user().ok_or_else(|| Failure::input(none))
+}
+
+fn show_cache(json: bool) -> Result<(), Failure> {
+    let cache = user_cache()?;
+    let Loaded { profiles, damage } = cache.load()?;
+    damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
+    if json {
+        return print_json(&profiles);
+    }
+    let mut out = format!("{}\n", cache.path().display());
+    let mut row = |what: &str, name: &str, text: String| out += &format!("{what:<12} {name:<24} {text}\n");
+    for (name, hardware) in &profiles.hardware {
+        let cores = hardware.cores.map(|cores| format!(", {cores} cores")).unwrap_or_default();
+        row("hardware", name, format!("{}{cores}, profiled {}", hardware.device, hardware.profiled_at));
+    }
+    for (name, env) in &profiles.env_profiles {
+        let cost = format!("{:.1} bytes, {:.2} ns per step", env.bytes_per_env, env.ns_per_step);
+        row("environment", name, format!("{cost}, profiled {}", env.profiled_at));
+    }
+    for (name, agent) in &profiles.agent_profiles {
+        let forward = agent.forward_us.map(|time| format!("{time:.3} µs per decision, ")).unwrap_or_default();
+        row("agent", name, format!("{forward}profiled {}", agent.profiled_at));
+    }
+    for (key, config) in &profiles.chunk_size_configs {
+        let speed = config.throughput_steps_per_s.map(|speed| format!(", {} steps/s", format_number(speed)));
+        let threads = config.threads.map(|threads| format!(", threads {threads}"));
+        let more = [speed, threads].into_iter().flatten().collect::<String>();
+        row("chunk size", key, format!("{}{more}, validated {}", config.optimal_chunk_size, config.validated_at));
+    }
+    print(&out)
+}
+
+pub(crate) fn clear_cache(args: &ClearArgs) -> Result<(), Failure> {
+    let cache = user_cache()?;
+    let removed: Vec<_> = cache.clear()?.iter().map(|path| path.display().to_string()).collect();
+    match (args.output.json, args.output.quiet) {
+        (true, _) => print_json(&serde_json::json!({ "removed": removed })),
+        (false, true) => Ok(()),
+        (false, false) if removed.is_empty() => print(&format!("{} holds nothing\n", cache.path().display())),
+        (false, false) => print(&removed.iter().map(|path| format!("removed {path}\n")).collect::<String>()),
+    }
+}
+
+/// A run of the largest size is one step: that touches all memory.
+fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
+    const DEFAULT_SECONDS: f64 = 60.0;
+    let policy = args.agent.policy()?;
+    let subject = RolloutSubject::new(&args.env, &policy)?;
+    let (model, budget) = (subject.memory(), args.limits.memory_budget.bytes());
+    if budget.is_infinite() {
+        return Err(Failure::input(
+            "the system does not tell how much memory is available, so --memory-budget must be an amount such as 8G",
+        ));
+    }
+    let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
+    let reserved = model.bytes(0, buffer, 1);
+    let binary =
+        std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this program: {error}")))?;
+    let mut case = CaseSpec {
+        settings: args.env.config().settings,
+        agent: policy.policy.clone(),
+        agent_args: policy.policy_args.clone(),
+        kind: if policy.policy == "random" { Kind::FusedRandomRollout } else { Kind::PolicyRollout },
+        threads: args.limits.threads.unwrap_or_else(crate::machine::cores),
+        scan_chunk_size: 1,
+        safety: args.env.safety.to_string(),
+        seed: args.env.seed,
+        ..CaseSpec::rollout(subject.env(), 1)
+    };
+    let start = Instant::now();
+    let limit = Duration::from_secs_f64(args.limits.time_budget.unwrap_or(DEFAULT_SECONDS));
+    let probe = |num_envs: usize| {
+        // What surely does not fit is not tried: the system would end a process, perhaps another one.
+        const SURELY: f64 = 0.95;
+        let needed = model.bytes(num_envs, buffer, 1);
+        if memory::available_bytes().is_some_and(|available| needed > SURELY * available as f64) {
+            return Ok(None);
+        }
+        case.num_envs = num_envs;
+        let worker = Worker::start(&binary, &case)?;
+        let ready = worker.ready();
+        let taken = ready.rss_peak.zip(ready.rss_before).map(|(peak, before)| peak.saturating_sub(before) as f64);
+        let taken = taken.or(ready.workload.array_bytes.map(|bytes| bytes as f64));
+        taken
+            .map(|bytes| Some(bytes + reserved))
+            .ok_or_else(|| Error::Subject("the memory of a process is unknown".into()))
+    };
+    let go_on = |probe: &Probe| {
+        if !args.output.quiet {
+            eprintln!("{}", line(probe));
+        }
+        start.elapsed() < limit
+    };
+    let found = max_envs::max_envs(model.most_envs(budget, buffer, 1), budget, probe, go_on)?;
+    match (args.output.json, args.output.quiet) {
+        (true, _) => print_json(&found),
+        (false, true) => print(&format!("{}\n", found.num_envs)),
+        (false, false) => print(&summary(&found, &subject, model.bytes_per_env)),
+    }
+}
+
+fn line(probe: &Probe) -> String {
+    let verdict = if probe.fits { "fits" } else { "does not fit" };
+    let bytes = probe.bytes.map_or("more memory than there is".to_owned(), format_bytes);
+    format!("{} environments: {bytes}, {verdict}", text::grouped(probe.num_envs as u64))
+}
+
+fn summary(found: &MaxEnvs, subject: &RolloutSubject, bytes_per_env: f64) -> String {
+    format!(
+        "environment      {} under {}, {bytes_per_env:.1} bytes each\nbudget           {}\npredicted        {}\n\
+         max num_envs     {}  (tried)\n",
+        subject.env(),
+        subject.agent(),
+        format_bytes(found.budget_bytes),
+        text::grouped(found.predicted as u64),
+        text::grouped(found.num_envs as u64),
+    )
+}

@@ -1,0 +1,130 @@
+//! Roll-outs as the auto-tuner sees them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
+use phalanx_core::lanes::BLOCK;
+use phalanx_core::policy::Policy;
+use phalanx_core::pool::Pool;
+use phalanx_core::probe::{PolicyMemory, Precision};
+use phalanx_core::rollout::Rollout;
+use phalanx_core::space::Element;
+use phalanx_envs::registry::{self, Entry};
+use phalanx_lab::autotune::memory_model::MemoryModel;
+use phalanx_lab::autotune::{AgentTimes, Loop, Subject};
+use phalanx_lab::workload::Work;
+use phalanx_lab::{Error, hash};
+
+use crate::args::{EnvArgs, PolicyArgs};
+use crate::failure::Failure;
+
+/// An environment under one of the built-in policies.
+pub(crate) struct RolloutSubject {
+    entry: &'static Entry,
+    config: BatchConfig,
+    policy: Policy,
+    env: &'static str,
+    agent: String,
+    env_hash: String,
+    model: MemoryModel,
+}
+
+/// Decisions that are timed for an agent's profile.
+const DECISIONS: u64 = 10_000;
+/// Reward and both flags of a transition.
+const REWARD_AND_FLAGS: u64 = 4 + 2;
+
+impl RolloutSubject {
+    pub(crate) fn new(env: &EnvArgs, policy: &PolicyArgs) -> Result<Self, Failure> {
+        let entry = registry::find(&env.env)?;
+        let config = BatchConfig { autoreset: Autoreset::SameStep, ..env.config() };
+        // A whole block shows what an environment takes; building it checks the parameters and the policy.
+        let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
+        let spec = sample.spec();
+        let policy_args = policy;
+        let policy = policy.parse(spec)?;
+        let rollout = Rollout::new(policy.clone(), sample.as_ref());
+        let observation = spec.observation.dim() as u64
+            * match spec.observation.element {
+                Element::F32 => 4,
+                Element::I8 => 1,
+            };
+        let model = MemoryModel {
+            bytes_per_env: sample.bytes_per_env() + rollout.bytes_per_env(),
+            weight_bytes: 0,
+            transition_bytes: 2 * observation + 4 * spec.action.components() as u64 + REWARD_AND_FLAGS,
+            bytes_per_chunk_step: 0,
+        };
+        let safety = (config.safety.mode, &config.safety.constraints);
+        let env_hash = hash::of_value(&(spec.name, &config.settings, safety)).expect("settings are plain data");
+        // Arguments make another agent, of which the hash is enough.
+        let agent = match policy_args.policy_args.as_slice() {
+            [] => policy_args.policy.clone(),
+            arguments => {
+                let hash = hash::of_value(&arguments).expect("arguments are plain data");
+                format!("{}@{}", policy_args.policy, &hash[..8])
+            }
+        };
+        Ok(Self { entry, config, policy, env: entry.spec().name, agent, env_hash, model })
+    }
+}
+
+impl Subject for RolloutSubject {
+    fn env(&self) -> &str {
+        self.env
+    }
+
+    fn env_hash(&self) -> String {
+        self.env_hash.clone()
+    }
+
+    fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    fn memory(&self) -> MemoryModel {
+        self.model
+    }
+
+    fn agent_times(&self) -> phalanx_lab::Result<AgentTimes> {
+        let probe = self.entry.probe(&self.config, Precision::F32).map_err(refused)?;
+        let mut memory = PolicyMemory::default();
+        let start = Instant::now();
+        for tick in 0..DECISIONS {
+            std::hint::black_box(probe.decide(&self.policy, tick, &mut memory).map_err(refused)?);
+        }
+        let forward_us = start.elapsed().as_secs_f64() * 1e6 / DECISIONS as f64;
+        Ok(AgentTimes { forward_us: Some(forward_us), update_us: Some(0.0) })
+    }
+
+    fn start(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Loop>> {
+        let pool = Pool::try_new(threads);
+        let pool = pool.map_err(|error| Error::Subject(format!("cannot start {threads} threads: {error}")))?;
+        let config = BatchConfig { num_envs, pool: Arc::new(pool), ..self.config.clone() };
+        let batch = self.entry.batch(&config).map_err(|error| match error {
+            phalanx_core::Error::OutOfRange { ref what, .. } if what.starts_with("the memory") => {
+                Error::OutOfMemory { bytes: self.model.bytes(num_envs, 0, 1) }
+            }
+            other => refused(other),
+        })?;
+        let rollout = Rollout::new(self.policy.clone(), batch.as_ref());
+        Ok(Box::new(Running { batch, rollout }))
+    }
+}
+
+fn refused(error: phalanx_core::Error) -> Error {
+    Error::Subject(error.to_string())
+}
+
+struct Running {
+    batch: Box<dyn Batch>,
+    rollout: Rollout,
+}
+
+impl Loop for Running {
+    fn advance(&mut self, steps: usize, chunk: usize) -> phalanx_lab::Result<Work> {
+        self.rollout.run(self.batch.as_mut(), steps, chunk, |_| true).map_err(refused)?;
+        Ok(Work { steps: (steps * self.batch.num_envs()) as u64, checksum: self.rollout.checksum() })
+    }
+}

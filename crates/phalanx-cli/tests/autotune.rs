@@ -1,0 +1,214 @@
+//! Auto-tuning, the monitor and profiles through the binary.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The binary with a cache of its own.
+fn command(cache: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(arguments).env("PHALANX_CACHE_DIR", cache).env_remove("PHALANX_AUTO_TUNE");
+    command
+}
+
+fn run(cache: &Path, arguments: &[&str]) -> Output {
+    command(cache, arguments).output().expect("the binary runs")
+}
+
+#[track_caller]
+fn stdout(cache: &Path, arguments: &[&str]) -> String {
+    let output = run(cache, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(cache: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(cache, arguments)).unwrap()
+}
+
+/// The one sentence a refused command prints.
+#[track_caller]
+fn refusal(output: &Output) -> String {
+    let message = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.lines().count() == 1 && output.stdout.is_empty(), "{message}");
+    message
+}
+
+/// A small request whose time is bounded.
+const TUNE: [&str; 11] =
+    ["autotune", "--env", "cartpole", "--agent", "random", "--num-envs", "64", "--threads", "1", "--time-budget", "3"];
+
+fn with(more: &[&'static str]) -> Vec<&'static str> {
+    [&TUNE[..], more].concat()
+}
+
+#[test]
+fn tuning_is_measured_once_shown_and_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = &folder.path().join("cache");
+    let text = stdout(cache, &TUNE);
+    for part in ["hardware ", "environment   CartPole-v1, profiled in", "chunk   64    ok ", "<- best", "measured now"]
+    {
+        assert!(text.contains(part), "'{part}' is not in:\n{text}");
+    }
+    let again = json(cache, &with(&["--json"]));
+    assert_eq!(again["source"], "cache");
+    let quiet = stdout(cache, &with(&["--quiet"]));
+    assert_eq!(quiet.trim().parse::<u64>().ok(), again["scan_chunk_size"].as_u64());
+    assert_eq!(json(cache, &with(&["--force", "--json"]))["source"], "measured_now");
+
+    let document: Value = serde_json::from_slice(&fs::read(cache.join("autotune_profiles.json")).unwrap()).unwrap();
+    assert_eq!(document["schema_version"], 1);
+    let (key, config) = document["chunk_size_configs"].as_object().unwrap().iter().next().unwrap();
+    assert!(key.starts_with("CartPole-v1:random:64:") && key.ends_with(":t1"), "{key}");
+    for field in ["optimal_chunk_size", "throughput_steps_per_s", "validated_at", "engine_version", "env_hash"] {
+        assert!(!config[field].is_null(), "{field}");
+    }
+    for field in ["chunk_size", "status", "throughput_steps_per_s", "ci_low", "ci_high", "bytes"] {
+        assert!(!config["candidates"][0][field].is_null(), "{field}");
+    }
+    let env = &document["env_profiles"]["CartPole-v1"];
+    assert!(env["bytes_per_env"].as_f64().unwrap() > 30.0 && env["profiled_with_num_envs"] == 1000);
+    assert!(document["agent_profiles"]["random"]["forward_us"].as_f64().unwrap() > 0.0);
+    assert_eq!(json(cache, &["autotune", "show-cache", "--json"]), document);
+    assert!(stdout(cache, &["autotune", "--show-cache"]).contains(key));
+
+    assert!(stdout(cache, &["autotune", "clear-cache"]).starts_with("removed "));
+    assert!(stdout(cache, &["cache", "clear"]).contains("holds nothing"));
+    assert_eq!(json(cache, &["cache", "clear", "--json"])["removed"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn two_processes_at_once_and_a_damaged_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("autotune_profiles.json"), "{\"schema_version\": 1, \"hardw").unwrap();
+    let start = |num_envs: &str| {
+        let budget = ["--threads", "1", "--time-budget", "2", "--quiet"];
+        let arguments = [&["autotune", "--env", "cartpole", "--num-envs", num_envs][..], &budget].concat();
+        command(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let outputs = [start("32"), start("48")].map(|child| child.wait_with_output().unwrap());
+    for output in &outputs {
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout.clone()).unwrap().trim().parse::<usize>().is_ok());
+    }
+    let told = outputs.iter().any(|output| String::from_utf8_lossy(&output.stderr).contains("kept as .bak"));
+    assert!(told && folder.path().join("autotune_profiles.json.bak").is_file());
+    let document = json(folder.path(), &["autotune", "show-cache", "--json"]);
+    assert_eq!(document["chunk_size_configs"].as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_tuned_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], part: &str| {
+        let message = refusal(&run(folder.path(), arguments));
+        assert!(message.contains(part), "{arguments:?}: {message}");
+    };
+    let big = ["autotune", "--env", "cartpole", "--num-envs", "1M", "--memory-budget", "1M", "--buffer-size", "10"];
+    refused(&big, "error: No valid chunk_size: 1000000 environments of CartPole-v1 under random need");
+    refused(&big, "a buffer_size below 10");
+    refused(&["autotune"], "autotune needs --env and --num-envs");
+    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "DQN"], "comes with the learners");
+    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "pidd"], "did you mean 'pid'");
+    refused(&["autotune", "--env", "cartpol", "--num-envs", "8"], "did you mean 'cartpole'");
+    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--memory-budget", "2"], "500M");
+    let both = ["rollout", "--env", "cartpole", "--auto-tune", "--scan-chunk-size", "8"];
+    refused(&both, "--scan-chunk-size is 8, but --auto-tune");
+    let mut by_variable = command(folder.path(), &["rollout", "--env", "cartpole", "--scan-chunk-size", "8"]);
+    let message = refusal(&by_variable.env("PHALANX_AUTO_TUNE", "1").output().unwrap());
+    assert!(message.contains("PHALANX_AUTO_TUNE asks to tune it"), "{message}");
+    let message = refusal(&by_variable.env("PHALANX_AUTO_TUNE", "maybe").output().unwrap());
+    assert!(message.contains("'maybe', but must be 1 or 0"), "{message}");
+}
+
+#[test]
+fn the_largest_size_is_predicted_then_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["autotune", "max-envs", "--env", "cartpole", "--threads", "1", "--memory-budget", "20M", "--json"];
+    let found = json(folder.path(), &arguments);
+    let (predicted, tried) = (found["predicted"].as_u64().unwrap(), found["num_envs"].as_u64().unwrap());
+    assert!(tried > predicted / 2 && tried < 2 * predicted, "{found}");
+    assert_eq!(found["probes"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn roll_outs_take_the_tuned_size_and_compute_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let rollout = ["rollout", "--env", "cartpole", "--num-envs", "64", "--steps", "50", "--threads", "1", "--json"];
+    // The cache says so, so nothing has to be measured here.
+    let tuned = json(folder.path(), &with(&["--json"]));
+    let plain = json(folder.path(), &rollout);
+    let auto = json(folder.path(), &[&rollout[..], &["--auto-tune"]].concat());
+    assert_eq!(auto["scan_chunk_size"], tuned["scan_chunk_size"]);
+    assert_eq!(auto["checksum"], plain["checksum"]);
+    let output = command(folder.path(), &rollout).env("PHALANX_AUTO_TUNE", "1").output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("scan_chunk_size = "));
+}
+
+#[test]
+fn a_monitor_tells_at_its_interval_and_in_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("metrics.jsonl");
+    let rollout = ["rollout", "--env", "cartpole", "--num-envs", "16", "--steps", "1001", "--scan-chunk-size", "100"];
+    let monitor = ["--monitor", "500", "--metrics-log", log.to_str().unwrap(), "--json"];
+    let output = run(folder.path(), &[&rollout[..], &monitor].concat());
+    let told = String::from_utf8(output.stderr).unwrap();
+    let steps: Vec<_> = told.lines().filter(|line| line.starts_with("step=")).collect();
+    assert_eq!(steps.len(), 2, "{told}");
+    assert!(steps[0].starts_with("step=500 sps=") && steps[0].contains(" cpu=") && steps[0].contains("% mem="));
+    let logged = fs::read_to_string(&log).unwrap();
+    let readings: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((readings.len(), &readings[1]["step"]), (2, &Value::from(1000)));
+    let alone = run(folder.path(), &[&rollout[..], &["--metrics-log", "x"]].concat());
+    assert!(refusal(&alone).contains("--monitor"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_loses_no_line_of_a_log() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("metrics.jsonl");
+    let rollout = ["rollout", "--env", "cartpole", "--num-envs", "16", "--steps", "10G", "--scan-chunk-size", "100"];
+    let monitor = ["--monitor", "1000000", "--metrics-log", log.to_str().unwrap()];
+    let arguments = [&rollout[..], &monitor].concat();
+    let mut child = command(folder.path(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
+    // The first line has been told, and is still kept back by the log.
+    let mut line = String::new();
+    let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(2), "it ends as it would have without a log");
+    assert!(fs::read_to_string(&log).unwrap().lines().count() >= 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_profile_finds_the_roll_out_and_draws_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("flame.svg");
+    let case = ["bench", "profile", "CartPole-v1/n4096/t2", "--seconds", "0.5", "--json", "--quiet"];
+    let report = json(folder.path(), &[&case[..], &["--output", svg.to_str().unwrap()]].concat());
+    let top = report["top"].as_array().unwrap();
+    assert!(!top.is_empty() && top.len() <= 20 && report["samples"].as_u64().unwrap() > 0, "{report}");
+    let share: f64 = top.iter().map(|hot| hot["share"].as_f64().unwrap()).sum();
+    assert!(share <= 1.0 + 1e-9);
+    let picture = fs::read_to_string(&svg).unwrap();
+    assert!(picture.contains("<svg") && picture.contains("phalanx_core"), "{report}");
+    let wrong = run(folder.path(), &["bench", "profile", "CartPol-v1"]);
+    assert!(refusal(&wrong).contains("did you mean 'CartPole-v1'"));
+    let nowhere = run(folder.path(), &["bench", "profile", "CartPole-v1", "--output", "/nowhere/x.svg"]);
+    assert!(refusal(&nowhere).contains("its folder does not exist"));
+}

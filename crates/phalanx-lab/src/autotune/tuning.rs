@@ -1,0 +1,807 @@
+//! From a request to a chunk size: the cache, the profiles, the memory, the search.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Map;
+
+use super::cache::{
+    AgentProfile, CacheFile, Candidate, ChunkConfig, ConfigKey, EnvProfile, HardwareProfile, Loaded, Now, Origin,
+    Profiles, Status,
+};
+use super::candidates::{Schedule, candidates};
+use super::memory_model::{MemoryBudget, MemoryModel};
+use super::search::{Found, MIN_ROUNDS, search};
+use super::subject::{Loop, Subject};
+use crate::case::rule_of_thumb;
+use crate::clock::Stopwatch;
+use crate::format::{format_bytes, format_number, format_seconds};
+use crate::machine::Machine;
+use crate::record::Checksum;
+use crate::stats::descriptive::median;
+use crate::stats::interval::{CONFIDENCE, mean_interval};
+use crate::timestamp::Timestamp;
+use crate::workload::Timing;
+use crate::{Error, Result};
+
+/// How long the search for a chunk size may take if the user does not say: a new `num_envs` should take less than
+/// 20 s in all.
+const SEARCH_TIME: Duration = Duration::from_secs(12);
+/// The same for the number of threads.
+const THREADS_TIME: Duration = Duration::from_secs(4);
+/// Environments of an environment's profile.
+const PROFILE_ENVS: usize = 1000;
+/// Chunk size of an environment's profile.
+const PROFILE_CHUNK: usize = 16;
+
+/// What to tune, and how.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// What is tuned.
+    pub subject: &'a dyn Subject,
+    /// Environments.
+    pub num_envs: usize,
+    /// Threads; `None` tunes them as well.
+    pub threads: Option<usize>,
+    /// Transitions in a replay buffer; default none.
+    pub buffer_size: Option<u64>,
+    /// When control returns in any case; default never.
+    pub schedule: Schedule,
+    /// Memory that may be taken; default 0.8 of what is available.
+    pub memory_budget: MemoryBudget,
+    /// Measure even if the cache knows; default no.
+    pub force: bool,
+    /// The least time of a sample; default 50 ms.
+    pub sample: Duration,
+    /// Time for everything; default `None`, which is about 20 s and never more than a minute.
+    pub time_budget: Option<Duration>,
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({} x {} under {})", self.num_envs, self.subject.env(), self.subject.agent())
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The usual request.
+    pub fn new(subject: &'a dyn Subject, num_envs: usize) -> Self {
+        Self {
+            subject,
+            num_envs,
+            threads: None,
+            buffer_size: None,
+            schedule: Schedule::default(),
+            memory_budget: MemoryBudget::default(),
+            force: false,
+            sample: Duration::from_millis(50),
+            time_budget: None,
+        }
+    }
+}
+
+/// What goes on meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A round of the search is done.
+    Round {
+        /// What is searched: `threads` or `chunk`.
+        what: &'static str,
+        /// Its number, from 1.
+        round: usize,
+        /// Candidates that took part.
+        left: usize,
+    },
+}
+
+/// A profile: where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stage {
+    /// Of what.
+    pub name: String,
+    /// How long it took now; `None` if it was remembered.
+    pub seconds: Option<f64>,
+}
+
+/// Where a chunk size comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "source")]
+pub enum Source {
+    /// The search.
+    MeasuredNow,
+    /// The cache.
+    Cache {
+        /// When it was measured.
+        validated_at: String,
+    },
+}
+
+/// A tuned chunk size, and how it came about. Its `Display` is the table for people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tuned {
+    /// The choice.
+    pub scan_chunk_size: usize,
+    /// Threads to use with it.
+    pub threads: usize,
+    /// The speed there, if measured.
+    pub throughput_steps_per_s: Option<f64>,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub source: Source,
+    /// Its key in the cache.
+    pub key: String,
+    /// The machine.
+    pub hardware: Stage,
+    /// The environment.
+    pub environment: Stage,
+    /// The agent.
+    pub agent: Stage,
+    /// All sizes looked at, the largest first.
+    pub candidates: Vec<Candidate>,
+    /// Memory that may be taken.
+    pub budget_bytes: Option<f64>,
+    /// What a user should know of the result.
+    pub notes: Vec<String>,
+    /// What a user should know of the cache.
+    pub warnings: Vec<String>,
+    /// Time that all this took.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Tuned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, stage) in [("hardware", &self.hardware), ("environment", &self.environment), ("agent", &self.agent)]
+        {
+            let how =
+                stage.seconds.map_or("cached".to_owned(), |seconds| format!("profiled in {}", format_seconds(seconds)));
+            writeln!(f, "{label:<13} {}, {how}", stage.name)?;
+        }
+        for candidate in &self.candidates {
+            write!(f, "chunk {:>4}    ", candidate.chunk_size)?;
+            let needs = format_bytes(candidate.bytes as f64);
+            match (candidate.status, candidate.throughput_steps_per_s) {
+                (Status::Ok, Some(speed)) => {
+                    let mark = if candidate.chunk_size == self.scan_chunk_size { "   <- best" } else { "" };
+                    writeln!(f, "ok    {} steps/s{mark}", format_number(speed))?;
+                }
+                (Status::Oom, _) => {
+                    let budget = self.budget_bytes.map(|bytes| format!(", budget {}", format_bytes(bytes)));
+                    writeln!(f, "OOM   needs {needs}{}", budget.unwrap_or_default())?;
+                }
+                _ => writeln!(f, "error")?,
+            }
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
+        let source = match &self.source {
+            Source::MeasuredNow => "measured now".to_owned(),
+            Source::Cache { validated_at } => format!("from cache, validated {validated_at}"),
+        };
+        writeln!(f, "scan_chunk_size = {}  ({source}; threads = {})", self.scan_chunk_size, self.threads)
+    }
+}
+
+/// Finds the chunk size of a request: from the cache, or by measuring, after which the cache knows it.
+///
+/// A cache that cannot be read or written is worth a warning, not an error: the answer does not depend on it.
+///
+/// # Errors
+///
+/// [`Error::NoValidChunkSize`] if every candidate needs more memory than the budget allows, and what the subject
+/// answers.
+pub fn tune(request: &Request<'_>, cache: Option<&CacheFile>, observer: &mut dyn FnMut(Event)) -> Result<Tuned> {
+    let watch = Stopwatch::start();
+    let start = Instant::now();
+    let machine = Machine::detect();
+    let now = Now { machine: &machine, engine_version: env!("CARGO_PKG_VERSION"), time: Timestamp::now() };
+    let mut warnings = Vec::new();
+    let profiles = match cache.map(CacheFile::load) {
+        None => {
+            warnings.push("there is no home folder, so that nothing is remembered".to_owned());
+            Profiles::default()
+        }
+        Some(Err(error)) => {
+            warnings.push(error.to_string());
+            Profiles::default()
+        }
+        Some(Ok(Loaded { profiles, damage })) => {
+            let path = cache.map(|cache| cache.path().display().to_string()).unwrap_or_default();
+            warnings.extend(damage.iter().map(|damage| {
+                format!("the cache {path} is damaged and will be rebuilt, its copy kept as .bak: {damage}")
+            }));
+            warnings.extend(foreign(&profiles, &machine));
+            profiles
+        }
+    };
+    let mut tuning = Tuning { request, now, start, profiles, fresh: Profiles::default(), warnings, observer };
+    let tuned = tuning.answer(&watch)?;
+    let Tuning { fresh, mut warnings, .. } = tuning;
+    if let Some(cache) = cache.filter(|_| fresh != Profiles::default()) {
+        let written = cache.update(|profiles| merge(profiles, fresh, &machine));
+        warnings.extend(written.err().map(|error| format!("the result cannot be remembered: {error}")));
+    }
+    Ok(Tuned { warnings, seconds: watch.elapsed().wall_ns as f64 / 1e9, ..tuned })
+}
+
+/// Says so if the cache is of other machines only.
+fn foreign(profiles: &Profiles, machine: &Machine) -> Option<String> {
+    let is_ours = |(name, hardware): (&String, &HardwareProfile)| {
+        *name == machine.name && hardware.fingerprint.as_ref().is_none_or(|print| *print == machine.fingerprint)
+    };
+    if profiles.hardware.is_empty() || profiles.hardware.iter().any(is_ours) {
+        return None;
+    }
+    let names: Vec<_> = profiles.hardware.keys().map(String::as_str).collect();
+    Some(format!("the cache was made on {}, not on this {}: its entries are ignored", names.join(", "), machine.name))
+}
+
+/// Adds new entries; what another machine of the same name has left goes, because it would be taken for ours.
+fn merge(profiles: &mut Profiles, fresh: Profiles, machine: &Machine) {
+    let foreign = |print: &Option<String>| print.as_ref().is_some_and(|print| *print != machine.fingerprint);
+    let replaced = profiles.hardware.get(&machine.name).is_some_and(|hardware| foreign(&hardware.fingerprint));
+    if replaced && fresh.hardware.contains_key(&machine.name) {
+        let ours = format!(":{}", machine.name);
+        profiles.chunk_size_configs.retain(|key, config| !(key.contains(&ours) && foreign(&config.fingerprint)));
+    }
+    profiles.hardware.extend(fresh.hardware);
+    profiles.env_profiles.extend(fresh.env_profiles);
+    profiles.agent_profiles.extend(fresh.agent_profiles);
+    profiles.chunk_size_configs.extend(fresh.chunk_size_configs);
+}
+
+struct Tuning<'a> {
+    request: &'a Request<'a>,
+    now: Now<'a>,
+    start: Instant,
+    /// What the cache holds.
+    profiles: Profiles,
+    /// What it should hold as well.
+    fresh: Profiles,
+    warnings: Vec<String>,
+    observer: &'a mut dyn FnMut(Event),
+}
+
+/// A search that is done.
+struct Choice {
+    chunk: usize,
+    speed: Option<f64>,
+    candidates: Vec<Candidate>,
+    notes: Vec<String>,
+}
+
+impl Tuning<'_> {
+    fn answer(&mut self, watch: &Stopwatch) -> Result<Tuned> {
+        let Request { subject, num_envs, buffer_size, threads, .. } = *self.request;
+        let hardware = self.hardware(watch);
+        let env_hash = subject.env_hash();
+        let key = ConfigKey {
+            env: subject.env().to_owned(),
+            agent: subject.agent().to_owned(),
+            num_envs,
+            hardware: self.now.machine.name.clone(),
+            buffer_size,
+            threads,
+            dtype: Some(subject.dtype()).filter(|dtype| *dtype != "f32").map(str::to_owned),
+        };
+        let key = key.to_string();
+        let stage = |name: &str| Stage { name: name.to_owned(), seconds: None };
+        if let Some(config) = self.remembered(&key, &env_hash) {
+            return Ok(Tuned {
+                scan_chunk_size: config.optimal_chunk_size,
+                threads: config.threads.or(threads).unwrap_or(1),
+                throughput_steps_per_s: config.throughput_steps_per_s,
+                source: Source::Cache { validated_at: config.validated_at },
+                key,
+                hardware,
+                environment: stage(subject.env()),
+                agent: stage(subject.agent()),
+                candidates: config.candidates,
+                budget_bytes: None,
+                notes: config.notes,
+                warnings: Vec::new(),
+                seconds: 0.0,
+            });
+        }
+        // Before anything of this size is allocated, also by the profiles.
+        let model = subject.memory();
+        let budget = self.request.memory_budget.bytes();
+        self.check_memory(&model, budget)?;
+        let (environment, ns_per_step) = self.environment(&model, &env_hash)?;
+        let agent = self.agent(&model)?;
+        let (threads, threads_note) = self.threads(&model, budget, ns_per_step)?;
+        let mut choice = self.chunk(&model, budget, threads, ns_per_step)?;
+        choice.notes.extend(threads_note);
+        let config = ChunkConfig {
+            optimal_chunk_size: choice.chunk,
+            throughput_steps_per_s: choice.speed,
+            validated_at: self.now.time.rfc3339(),
+            engine_version: self.now.engine_version.to_owned(),
+            env_hash,
+            candidates: choice.candidates.clone(),
+            threads: Some(threads),
+            fingerprint: Some(self.now.machine.fingerprint.clone()),
+            notes: choice.notes.clone(),
+            extra: Map::new(),
+        };
+        // What was not measured is not worth remembering.
+        if choice.speed.is_some() {
+            self.fresh.chunk_size_configs.insert(key.clone(), config);
+        }
+        Ok(Tuned {
+            scan_chunk_size: choice.chunk,
+            threads,
+            throughput_steps_per_s: choice.speed,
+            source: Source::MeasuredNow,
+            key,
+            hardware,
+            environment,
+            agent,
+            candidates: choice.candidates,
+            budget_bytes: budget.is_finite().then_some(budget),
+            notes: choice.notes,
+            warnings: Vec::new(),
+            seconds: 0.0,
+        })
+    }
+
+    /// What the cache knows of the request, if it still holds.
+    fn remembered(&mut self, key: &str, env_hash: &str) -> Option<ChunkConfig> {
+        let config = self.profiles.chunk_size_configs.get(key).filter(|_| !self.request.force)?;
+        let objection = self.now.objection(Origin {
+            fingerprint: config.fingerprint.as_deref(),
+            engine_version: Some(&config.engine_version),
+            at: &config.validated_at,
+            env_hash: Some((&config.env_hash, env_hash)),
+        });
+        match objection {
+            None => Some(config.clone()),
+            Some(reason) => {
+                self.warnings
+                    .push(format!("the cached chunk size {} is not used: {reason}", config.optimal_chunk_size));
+                None
+            }
+        }
+    }
+
+    fn hardware(&mut self, watch: &Stopwatch) -> Stage {
+        let name = self.now.machine.name.clone();
+        let known = self.profiles.hardware.get(&name).is_some_and(|hardware| {
+            let origin = Origin {
+                fingerprint: hardware.fingerprint.as_deref(),
+                engine_version: None,
+                at: &hardware.profiled_at,
+                env_hash: None,
+            };
+            self.now.objection(origin).is_none()
+        });
+        if known && !self.request.force {
+            return Stage { name, seconds: None };
+        }
+        self.fresh.hardware.insert(name.clone(), HardwareProfile::of(self.now.machine, self.now.time));
+        Stage { name, seconds: Some(watch.elapsed().wall_ns as f64 / 1e9) }
+    }
+
+    /// The environment's profile, and its nanoseconds for each step.
+    fn environment(&mut self, model: &MemoryModel, env_hash: &str) -> Result<(Stage, f64)> {
+        let subject = self.request.subject;
+        let name = subject.env().to_owned();
+        if let Some(profile) = self.profiles.env_profiles.get(&name).filter(|_| !self.request.force) {
+            let origin = Origin {
+                fingerprint: profile.fingerprint.as_deref(),
+                engine_version: profile.engine_version.as_deref(),
+                at: &profile.profiled_at,
+                env_hash: Some((&profile.env_hash, env_hash)),
+            };
+            if self.now.objection(origin).is_none() {
+                return Ok((Stage { name, seconds: None }, profile.ns_per_step));
+            }
+        }
+        let start = Instant::now();
+        let mut running = subject.start(PROFILE_ENVS, 1)?;
+        let warm_up = timed(running.as_mut(), PROFILE_CHUNK, PROFILE_CHUNK)?;
+        let steps = whole_chunks(self.request.sample, warm_up, PROFILE_CHUNK);
+        let sample = |_| timed(running.as_mut(), steps, PROFILE_CHUNK).map(|timing| timing.time_per_step());
+        let times = (0..3).map(sample).collect::<Result<Vec<f64>>>()?;
+        let ns_per_step = median(&times);
+        let profile = EnvProfile {
+            bytes_per_env: model.bytes_per_env,
+            ns_per_step,
+            env_hash: env_hash.to_owned(),
+            profiled_with_num_envs: PROFILE_ENVS,
+            profiled_at: self.now.time.rfc3339(),
+            engine_version: Some(self.now.engine_version.to_owned()),
+            fingerprint: Some(self.now.machine.fingerprint.clone()),
+            extra: Map::new(),
+        };
+        self.fresh.env_profiles.insert(name.clone(), profile);
+        Ok((Stage { name, seconds: Some(start.elapsed().as_secs_f64()) }, ns_per_step))
+    }
+
+    fn agent(&mut self, model: &MemoryModel) -> Result<Stage> {
+        let subject = self.request.subject;
+        let name = subject.agent().to_owned();
+        if let Some(profile) = self.profiles.agent_profiles.get(&name).filter(|_| !self.request.force) {
+            let origin = Origin {
+                fingerprint: profile.fingerprint.as_deref(),
+                engine_version: profile.engine_version.as_deref(),
+                at: &profile.profiled_at,
+                env_hash: None,
+            };
+            if self.now.objection(origin).is_none() {
+                return Ok(Stage { name, seconds: None });
+            }
+        }
+        let start = Instant::now();
+        let times = subject.agent_times()?;
+        let profile = AgentProfile {
+            weight_bytes: model.weight_bytes,
+            forward_us: times.forward_us,
+            update_us: times.update_us,
+            profiled_at: self.now.time.rfc3339(),
+            engine_version: Some(self.now.engine_version.to_owned()),
+            fingerprint: Some(self.now.machine.fingerprint.clone()),
+            extra: Map::new(),
+        };
+        self.fresh.agent_profiles.insert(name.clone(), profile);
+        Ok(Stage { name, seconds: Some(start.elapsed().as_secs_f64()) })
+    }
+
+    /// Refuses what does not fit with the smallest chunk.
+    fn check_memory(&self, model: &MemoryModel, budget: f64) -> Result<()> {
+        let Request { subject, num_envs, schedule, .. } = *self.request;
+        let buffer = self.request.buffer_size.unwrap_or(0);
+        let smallest = candidates(schedule)[0];
+        let needed = model.bytes(num_envs, buffer, smallest);
+        if needed <= budget {
+            return Ok(());
+        }
+        Err(Error::NoValidChunkSize {
+            num_envs,
+            env: subject.env().to_owned(),
+            agent: subject.agent().to_owned(),
+            buffer_size: buffer,
+            needed_bytes: needed,
+            budget_bytes: budget,
+            most_envs: model.most_envs(budget, buffer, smallest),
+        })
+    }
+
+    /// When a search that may take `usual` has to end.
+    fn deadline(&self, usual: Duration) -> Instant {
+        match self.request.time_budget {
+            Some(all) => self.start + all,
+            None => Instant::now() + usual,
+        }
+    }
+
+    /// The number of threads that is fastest with the chunk of the rule of thumb.
+    fn threads(&mut self, model: &MemoryModel, budget: f64, ns_per_step: f64) -> Result<(usize, Option<String>)> {
+        let Request { subject, num_envs, threads, .. } = *self.request;
+        if let Some(threads) = threads {
+            return Ok((threads, None));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, Into::into);
+        let counts: Vec<usize> =
+            (0..).map(|power| 1 << power).take_while(|count| *count < cores).chain([cores]).collect();
+        let smallest = candidates(self.request.schedule)[0];
+        let chunk_seconds = smallest as f64 * num_envs as f64 * ns_per_step / 1e9;
+        let deadline = self.deadline(THREADS_TIME).min(Instant::now() + THREADS_TIME);
+        let least = chunk_seconds * (counts.len() * (MIN_ROUNDS + 1)) as f64;
+        if counts.len() == 1 || least > THREADS_TIME.as_secs_f64() {
+            // Work this long is worth all threads.
+            return Ok((cores, None));
+        }
+        if model.bytes(num_envs, self.request.buffer_size.unwrap_or(0), smallest) * counts.len() as f64 > budget {
+            return Ok((
+                cores,
+                Some(format!("threads = {cores}, not tuned: several batches would not fit into memory")),
+            ));
+        }
+        // As large as the time allows, so that the cost of waking threads is weighed as it will be.
+        let affordable = THREADS_TIME.as_secs_f64() / least * smallest as f64;
+        let chunk = rule_of_thumb(num_envs).min(affordable as usize).max(smallest);
+        let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
+        let mut steps = vec![0; counts.len()];
+        for (i, running) in loops.iter_mut().enumerate() {
+            steps[i] = whole_chunks(self.request.sample, timed(running.as_mut(), chunk, chunk)?, chunk);
+        }
+        let observer = &mut self.observer;
+        let found = search(
+            counts.len(),
+            deadline,
+            |i| timed(loops[i].as_mut(), steps[i], chunk),
+            |round, left| observer(Event::Round { what: "threads", round, left }),
+        )?;
+        Ok((counts[found.chosen], None))
+    }
+
+    fn chunk(&mut self, model: &MemoryModel, budget: f64, threads: usize, ns_per_step: f64) -> Result<Choice> {
+        let Request { subject, num_envs, schedule, .. } = *self.request;
+        let buffer = self.request.buffer_size.unwrap_or(0);
+        let (mut fitting, over): (Vec<_>, Vec<_>) =
+            candidates(schedule).into_iter().partition(|&chunk| model.bytes(num_envs, buffer, chunk) <= budget);
+        let unmeasured = |status| {
+            move |&chunk: &usize| Candidate {
+                chunk_size: chunk,
+                status,
+                throughput_steps_per_s: None,
+                ci_low: None,
+                ci_high: None,
+                bytes: model.bytes(num_envs, buffer, chunk) as u64,
+            }
+        };
+        let mut rows: Vec<Candidate> = over.iter().map(unmeasured(Status::Oom)).collect();
+        let deadline = self.deadline(SEARCH_TIME);
+        let seconds_left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        let mut notes = Vec::new();
+
+        let step_seconds = num_envs as f64 * ns_per_step / 1e9 / threads as f64;
+        let turns = (MIN_ROUNDS + 1) as f64;
+        let least = fitting[0] as f64 * step_seconds * turns;
+        if least > seconds_left() {
+            let usual = rule_of_thumb(num_envs);
+            let chunk = fitting.iter().copied().filter(|&chunk| chunk <= usual).max().unwrap_or(fitting[0]);
+            notes.push(format!(
+                "nothing could be measured: the least would take about {}, longer than the time budget; using {chunk}",
+                format_seconds(least)
+            ));
+            return Ok(Choice { chunk, speed: None, candidates: rows, notes });
+        }
+        let mut running = match subject.start(num_envs, threads) {
+            Ok(running) => running,
+            // The system knows better than the prediction.
+            Err(Error::OutOfMemory { bytes }) => {
+                return Err(Error::NoValidChunkSize {
+                    num_envs,
+                    env: subject.env().to_owned(),
+                    agent: subject.agent().to_owned(),
+                    buffer_size: buffer,
+                    needed_bytes: bytes,
+                    budget_bytes: budget,
+                    most_envs: 0,
+                });
+            }
+            Err(other) => return Err(other),
+        };
+        // The first run touches all memory, the second tells the time.
+        timed(running.as_mut(), 1, 1)?;
+        let warm = timed(running.as_mut(), fitting[0], fitting[0])?;
+        let step_seconds = warm.wall_ns as f64 / 1e9 / fitting[0] as f64;
+        // The largest chunks go if there is no time for three turns of all: a driver would wait long for each.
+        let cost = |chunk: usize| turns * self.request.sample.as_secs_f64().max(chunk as f64 * step_seconds);
+        let mut left_out = Vec::new();
+        while fitting.len() > 1 && fitting.iter().map(|&chunk| cost(chunk)).sum::<f64>() > seconds_left() {
+            left_out.extend(fitting.pop());
+        }
+        if let (Some(smallest), Some(largest)) = (left_out.iter().min(), left_out.iter().max()) {
+            notes.push(format!(
+                "chunks of {smallest} to {largest} were left out: one of {smallest} takes {}",
+                format_seconds(*smallest as f64 * step_seconds)
+            ));
+        }
+        let mut steps = vec![0; fitting.len()];
+        for (steps, &chunk) in steps.iter_mut().zip(&fitting) {
+            *steps = whole_chunks(self.request.sample, timed(running.as_mut(), chunk, chunk)?, chunk);
+        }
+        // The same work for all where it is affordable, so that all see the same mixture of episodes.
+        let longest = steps.iter().copied().max().unwrap_or(1);
+        if longest as f64 * step_seconds * turns * fitting.len() as f64 <= seconds_left() / 2.0 {
+            for (steps, &chunk) in steps.iter_mut().zip(&fitting) {
+                *steps = longest.next_multiple_of(chunk);
+            }
+        }
+        let observer = &mut self.observer;
+        let found = search(
+            fitting.len(),
+            deadline,
+            |i| timed(running.as_mut(), steps[i], fitting[i]),
+            |round, left| observer(Event::Round { what: "chunk", round, left }),
+        )?;
+        let measured = fitting.iter().zip(&found.times).map(|(&chunk, times)| {
+            let speed = |time: f64| 1e9 / time;
+            let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
+            let interval = mean_interval(&logs, CONFIDENCE);
+            Candidate {
+                throughput_steps_per_s: Some(speed(median(times))),
+                ci_low: interval.map(|interval| speed(interval.high.exp())),
+                ci_high: interval.map(|interval| speed(interval.low.exp())),
+                ..unmeasured(Status::Ok)(&chunk)
+            }
+        });
+        rows.extend(measured);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.chunk_size));
+        let chunk = fitting[found.chosen];
+        notes.extend(remark(&found, chunk));
+        Ok(Choice { chunk, speed: Some(1e9 / median(&found.times[found.chosen])), candidates: rows, notes })
+    }
+}
+
+fn remark(found: &Found, chunk: usize) -> Option<String> {
+    if found.no_difference {
+        Some(format!("no measurable difference; using {chunk}"))
+    } else if found.out_of_time {
+        Some("the time budget ended before all candidates could be told apart; this is the best so far".to_owned())
+    } else {
+        None
+    }
+}
+
+pub(super) fn timed(running: &mut dyn Loop, steps: usize, chunk: usize) -> Result<Timing> {
+    let watch = Stopwatch::start();
+    let work = running.advance(steps, chunk)?;
+    let elapsed = watch.elapsed();
+    Ok(Timing {
+        wall_ns: elapsed.wall_ns.max(1),
+        cpu_ns: elapsed.cpu_ns,
+        steps: work.steps.max(1),
+        checksum: Checksum(work.checksum),
+    })
+}
+
+/// Steps of a whole number of chunks that take at least `wanted`, judged by the time of one chunk.
+pub(super) fn whole_chunks(wanted: Duration, one: Timing, chunk: usize) -> usize {
+    let chunks = (wanted.as_nanos() as f64 / one.wall_ns as f64).ceil().max(1.0);
+    chunks as usize * chunk
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+
+    use super::*;
+    use crate::autotune::subject::AgentTimes;
+    use crate::workload::Work;
+
+    /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
+    struct Slow(usize);
+
+    impl Loop for Slow {
+        fn advance(&mut self, steps: usize, chunk: usize) -> Result<Work> {
+            std::thread::sleep(Duration::from_millis(steps.div_ceil(chunk) as u64));
+            Ok(Work { steps: (steps * self.0) as u64, checksum: 0 })
+        }
+    }
+
+    struct Mock {
+        model: MemoryModel,
+        hash: &'static str,
+        answer: fn(usize) -> Result<Box<dyn Loop>>,
+        starts: Cell<usize>,
+    }
+
+    impl Default for Mock {
+        fn default() -> Self {
+            let model =
+                MemoryModel { bytes_per_env: 100.0, weight_bytes: 0, transition_bytes: 10, bytes_per_chunk_step: 10 };
+            Self { model, hash: "h", answer: |num_envs| Ok(Box::new(Slow(num_envs))), starts: Cell::new(0) }
+        }
+    }
+
+    impl Subject for Mock {
+        fn env(&self) -> &str {
+            "Mock-v0"
+        }
+        fn env_hash(&self) -> String {
+            self.hash.to_owned()
+        }
+        fn agent(&self) -> &str {
+            "random"
+        }
+        fn memory(&self) -> MemoryModel {
+            self.model
+        }
+        fn agent_times(&self) -> Result<AgentTimes> {
+            Ok(AgentTimes { forward_us: Some(1.0), update_us: Some(0.0) })
+        }
+        fn start(&self, num_envs: usize, _threads: usize) -> Result<Box<dyn Loop>> {
+            self.starts.set(self.starts.get() + 1);
+            (self.answer)(num_envs)
+        }
+    }
+
+    fn request(subject: &Mock) -> Request<'_> {
+        let threads = Some(1);
+        let (sample, time_budget) = (Duration::from_millis(1), Some(Duration::from_secs(2)));
+        Request { threads, sample, time_budget, ..Request::new(subject, 64) }
+    }
+
+    fn run(request: &Request<'_>, cache: &CacheFile) -> Tuned {
+        tune(request, Some(cache), &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn a_choice_is_measured_once_then_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        let first = run(&request(&mock), &cache);
+        assert_eq!((&first.source, first.warnings.len()), (&Source::MeasuredNow, 0));
+        assert!(first.hardware.seconds.is_some() && first.environment.seconds.is_some());
+        assert!(first.scan_chunk_size > 8, "a chunk of 8 costs 64 times as much as one of 512: {first}");
+        assert_eq!(
+            first.candidates.iter().map(|row| row.chunk_size).collect::<Vec<_>>(),
+            [512, 256, 128, 64, 32, 16, 8]
+        );
+        assert!(first.to_string().contains("<- best") && first.to_string().ends_with("measured now; threads = 1)\n"));
+        let starts = mock.starts.get();
+
+        let second = run(&request(&mock), &cache);
+        assert_eq!((second.scan_chunk_size, mock.starts.get()), (first.scan_chunk_size, starts), "nothing was run");
+        assert_eq!(second.candidates, first.candidates, "the whole response surface is kept");
+        assert!(second.to_string().contains("from cache, validated 20"));
+
+        let other_size = run(&Request { num_envs: 65, ..request(&mock) }, &cache);
+        assert!(other_size.environment.seconds.is_none() && other_size.source == Source::MeasuredNow);
+        assert_eq!(mock.starts.get(), starts + 1, "profiles are reused");
+        let forced = run(&Request { force: true, ..request(&mock) }, &cache);
+        assert!(forced.source == Source::MeasuredNow && forced.environment.seconds.is_some());
+        assert_eq!(cache.load().unwrap().profiles.chunk_size_configs.len(), 2);
+    }
+
+    #[test]
+    fn other_parameters_machines_and_damage_are_measured_again_aloud() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        run(&request(&Mock::default()), &cache);
+        let told = |tuned: &Tuned, text: &str| {
+            assert!(tuned.warnings.iter().any(|warning| warning.contains(text)), "{text}: {:?}", tuned.warnings);
+            assert_eq!(tuned.source, Source::MeasuredNow);
+        };
+        told(&run(&request(&Mock { hash: "g", ..Mock::default() }), &cache), "other parameters");
+
+        let of_another = |text: &str, machine: &Machine| text.replace(&machine.fingerprint, "0123456789abcdef");
+        let text = fs::read_to_string(cache.path()).unwrap();
+        let machine = Machine::detect();
+        fs::write(cache.path(), of_another(&text, &machine)).unwrap();
+        told(&run(&request(&Mock { hash: "g", ..Mock::default() }), &cache), "its entries are ignored");
+        assert_eq!(run(&request(&Mock { hash: "g", ..Mock::default() }), &cache).warnings, Vec::<String>::new());
+
+        fs::write(cache.path(), &text[..text.len() / 2]).unwrap();
+        told(&run(&request(&Mock::default()), &cache), "kept as .bak");
+        assert_eq!(fs::read_to_string(cache.backup()).unwrap(), text[..text.len() / 2]);
+        assert!(matches!(run(&request(&Mock::default()), &cache).source, Source::Cache { .. }), "rebuilt");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        // 64 environments of 100 bytes, and 10 bytes for each step of a chunk.
+        let tuned = run(&Request { memory_budget: MemoryBudget::Bytes(6400 + 700), ..request(&mock) }, &cache);
+        let oom: Vec<_> = tuned.candidates.iter().filter(|row| row.status == Status::Oom).collect();
+        assert_eq!(oom.iter().map(|row| row.chunk_size).collect::<Vec<_>>(), [512, 256, 128]);
+        assert!(tuned.to_string().contains("chunk  512    OOM   needs 11.2 KiB, budget 6.93 KiB"), "{tuned}");
+        assert!(tuned.scan_chunk_size <= 64);
+
+        let starts = mock.starts.get();
+        let none = Request { memory_budget: MemoryBudget::Bytes(5000), buffer_size: Some(100), ..request(&mock) };
+        let error = tune(&none, Some(&cache), &mut |_| {}).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::NoValidChunkSize { most_envs: 39, .. }), "{text}");
+        assert!(
+            text.starts_with("No valid chunk_size: 64 environments of Mock-v0 under random need 7.30 KiB"),
+            "{text}"
+        );
+        assert!(text.contains("lower num_envs (at most 39 fit)") && text.contains("buffer_size below 100"), "{text}");
+        assert_eq!(mock.starts.get(), starts, "nothing was allocated");
+    }
+
+    #[test]
+    fn only_memory_errors_are_out_of_memory() {
+        let mock = Mock { answer: |_| Err(Error::Subject("broken".to_owned())), ..Mock::default() };
+        assert!(matches!(tune(&request(&mock), None, &mut |_| {}), Err(Error::Subject(_))));
+    }
+
+    #[test]
+    fn without_time_the_rule_of_thumb_holds_and_is_not_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        let tuned = run(&Request { time_budget: Some(Duration::ZERO), ..request(&mock) }, &cache);
+        assert_eq!((tuned.scan_chunk_size, tuned.throughput_steps_per_s), (256, None));
+        assert!(tuned.notes[0].contains("nothing could be measured"));
+        assert!(cache.load().unwrap().profiles.chunk_size_configs.is_empty());
+    }
+}
