@@ -1,6 +1,7 @@
 //! `phalanx bench`: the lab from the command line.
 
 mod ab;
+mod plot;
 mod worker;
 
 use std::time::Instant;
@@ -19,6 +20,8 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare two builds in pairs of processes that take turns
     Ab(ab::AbArgs),
+    /// Draw stored results as PNG and SVG
+    Plot(plot::PlotArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -27,6 +30,7 @@ enum BenchCommand {
 pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Ab(args) => ab::run(args),
+        BenchCommand::Plot(args) => plot::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }
