@@ -53,7 +53,8 @@ pub struct Process {
 }
 
 impl Process {
-    fn new(ready: Ready, timings: Vec<Timing>) -> Self {
+    /// A process that said it was ready and took these samples.
+    pub fn new(ready: Ready, timings: Vec<Timing>) -> Self {
         let times: Vec<f64> = timings.iter().map(Timing::time_per_step).collect();
         Self { ready, timings, steady: SteadyState::of(&times, 0.0) }
     }
@@ -272,7 +273,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// A random order of `0..n`.
-fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
+pub(crate) fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     for at in (1..n).rev() {
         order.swap(at, random.below(at + 1));

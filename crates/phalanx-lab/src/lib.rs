@@ -23,6 +23,7 @@ pub mod results;
 pub mod session;
 pub mod stats;
 pub mod timestamp;
+pub mod turns;
 pub mod worker;
 pub mod workload;
 

@@ -264,9 +264,10 @@ impl Results {
 
 /// Records of other libraries carry the name of the library; they are in the table of the comparison.
 fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<Rate> {
-    if case.extra.contains_key("library") || !(summary.t_median > 0.0) {
+    if case.extra.contains_key("library") {
         return None;
     }
+    let median = Some(summary.t_median).filter(|time| *time > 0.0)?;
     let number = |name: &str| case.params.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let rate = |ns_per_step: f64| 1e9 / ns_per_step;
     Some(Rate {
@@ -279,7 +280,7 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
         num_envs: number("n_envs"),
         threads: number("threads"),
         chunk: number("chunk"),
-        steps_per_second: rate(summary.t_median),
+        steps_per_second: rate(median),
         spread: summary.ci95.map(|[low, high]| Spread::Interval(rate(high), rate(low))),
         startup_s: None,
     })

@@ -1,6 +1,7 @@
 //! `phalanx bench`: the lab from the command line.
 
 mod ab;
+mod comparison;
 mod plot;
 mod worker;
 
@@ -20,6 +21,8 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare two builds in pairs of processes that take turns
     Ab(ab::AbArgs),
+    /// Measure other libraries beside ours, in turns
+    Comparison(comparison::ComparisonArgs),
     /// Draw stored results as PNG and SVG
     Plot(plot::PlotArgs),
     /// Measure what standard input asks for (the lab's own processes)
@@ -30,6 +33,7 @@ enum BenchCommand {
 pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Ab(args) => ab::run(args),
+        BenchCommand::Comparison(args) => comparison::run(args),
         BenchCommand::Plot(args) => plot::run(args),
         BenchCommand::Worker => worker::run(start),
     }
