@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure, compare, keep and judge speed and memory
     Bench(crate::commands::bench::BenchArgs),
+    /// Tell what stored results amount to (the same as `bench report`)
+    Report(crate::commands::bench::report::ReportArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
 }
@@ -365,7 +367,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed: envs, rollout, trace, tasks, render, demo, bench or completions (see 'phalanx --help')",
+            "a command is needed: envs, rollout, trace, tasks, render, demo, bench, report or completions (see 'phalanx --help')",
         ),
         _ => {
             let rendered = error.render().to_string();

@@ -39,6 +39,7 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Render(args) => commands::render::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Bench(args) => commands::bench::run(&args, start),
+        Command::Report(args) => commands::bench::report::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

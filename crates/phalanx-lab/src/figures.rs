@@ -315,8 +315,8 @@ fn significant(value: f64, digits: i32) -> f64 {
     (value * power).round() / power
 }
 
-/// A rate as figures show it: `7.8 M`.
-fn rate_text(rate: f64) -> String {
+/// A number in three digits as figures show it: `7.8 M`, `0.00012`.
+pub(crate) fn rate_text(rate: f64) -> String {
     short_number(significant(rate, 3))
 }
 

@@ -19,6 +19,7 @@ mod linux;
 pub mod machine;
 pub mod memory;
 pub mod record;
+pub mod report;
 pub mod results;
 pub mod session;
 pub mod stats;

@@ -3,6 +3,7 @@
 mod ab;
 mod comparison;
 mod plot;
+pub(crate) mod report;
 mod worker;
 
 use std::time::Instant;
@@ -25,6 +26,8 @@ enum BenchCommand {
     Comparison(comparison::ComparisonArgs),
     /// Draw stored results as PNG and SVG
     Plot(plot::PlotArgs),
+    /// Tell what stored results amount to, as text, JSON or an HTML page
+    Report(report::ReportArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -35,6 +38,7 @@ pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
         BenchCommand::Ab(args) => ab::run(args),
         BenchCommand::Comparison(args) => comparison::run(args),
         BenchCommand::Plot(args) => plot::run(args),
+        BenchCommand::Report(args) => report::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }

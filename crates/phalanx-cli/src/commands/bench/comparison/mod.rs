@@ -136,9 +136,9 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("cannot find the binary that is running: {error}")))?;
     let setup = Setup { env, num_envs: args.num_envs, python, this_binary, cores: machine::cores() };
     let now = Timestamp::now();
-    let mut session = Session::start("comparison", setup.cores, Vec::new(), Some(&args.results_dir))?;
-
     let prepared = prepare(args, &setup, &libraries)?;
+    // Only now, so that a Python that does not run leaves no empty records behind.
+    let mut session = Session::start("comparison", setup.cores, Vec::new(), Some(&args.results_dir))?;
     let plan = Plan {
         processes: usize::from(args.processes),
         samples: usize::from(args.samples),
