@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Autotune(crate::commands::autotune::AutotuneArgs),
     /// What is remembered between runs
     Cache(crate::commands::cache::CacheArgs),
+    /// Tell what stored results amount to (the same as `bench report`)
+    Report(crate::commands::bench::report::ReportArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
 }

@@ -56,6 +56,7 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         Command::Devices(args) => commands::devices::run(&args),
         Command::Autotune(args) => commands::autotune::run(&args),
         Command::Cache(args) => commands::cache::run(&args),
+        Command::Report(args) => commands::bench::report::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

@@ -56,7 +56,8 @@ pub struct Process {
 }
 
 impl Process {
-    fn new(ready: Ready, timings: Vec<Timing>) -> Self {
+    /// A process that said it was ready and took these samples.
+    pub fn new(ready: Ready, timings: Vec<Timing>) -> Self {
         let times: Vec<f64> = timings.iter().map(Timing::time_per_step).collect();
         Self { ready, timings, steady: SteadyState::of(&times, 0.0) }
     }

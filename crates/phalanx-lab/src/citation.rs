@@ -99,7 +99,7 @@ pub fn of_file(path: &Path) -> Result<Vec<Citation>> {
 }
 
 fn unusable(path: &Path, why: impl Into<String>) -> Error {
-    Error::Unusable { path: path.to_owned(), why: why.into() }
+    Error::Unusable { path: path.to_owned(), reason: why.into() }
 }
 
 fn read(path: &Path) -> Result<String> {

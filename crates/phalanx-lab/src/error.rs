@@ -71,13 +71,24 @@ pub enum Error {
         /// The checksum of B.
         b: String,
     },
-    /// A file that can be read but does not hold what is needed.
-    #[error("{}: {why}", .path.display())]
+    /// A file that cannot be used.
+    #[error("cannot use {}: {reason}", .path.display())]
     Unusable {
         /// Which.
         path: PathBuf,
-        /// What is missing or wrong.
-        why: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file that holds no results of the lab.
+    #[error(
+        "{} holds no results: there is neither a rate nor memory nor a library among {}",
+        .path.display(), .columns.join(", ")
+    )]
+    UnknownTable {
+        /// Which.
+        path: PathBuf,
+        /// What it holds.
+        columns: Vec<String>,
     },
     /// A column that a table does not have.
     #[error("the table has no column '{column}', only {}", .known.join(", "))]

@@ -10,7 +10,7 @@ use crate::campaign::{self, Measured, PairRun, Process};
 use crate::case::CaseSpec;
 use crate::guards::{Guards, Readings};
 use crate::machine::Machine;
-use crate::record::{Arm, Journal, Order, Record, Run, SCHEMA_VERSION, Sample, Summary, new_run_id};
+use crate::record::{Arm, Case, Journal, Order, Record, Run, SCHEMA_VERSION, Sample, Summary, new_run_id};
 use crate::timestamp::Timestamp;
 
 /// A run of the lab.
@@ -66,9 +66,19 @@ impl Session {
     pub fn record_measured(&mut self, measured: &Measured, suite: &str) -> Result<Summary> {
         self.record_case(&measured.case, suite)?;
         for (number, process) in measured.processes.iter().enumerate() {
-            self.record_process(&measured.case, Arm::A, number, None, process)?;
+            self.record_process(&measured.case.id(), Arm::A, number, None, process)?;
         }
-        self.record_summary(&measured.case, Arm::A, &measured.processes)
+        self.record_summary(&measured.case.id(), Arm::A, &measured.processes)
+    }
+
+    /// Records a case that is described already, such as one of another library, its samples and their summary.
+    pub fn record_described(&mut self, case: Case, processes: &[Process]) -> Result<Summary> {
+        let id = case.case_id.clone();
+        self.record(&Record::Case(case))?;
+        for (number, process) in processes.iter().enumerate() {
+            self.record_process(&id, Arm::A, number, None, process)?;
+        }
+        self.record_summary(&id, Arm::A, processes)
     }
 
     /// Records the pairs of a comparison: both cases, all samples and the summaries of both arms.
@@ -84,13 +94,13 @@ impl Session {
         }
         for (number, pair) in pairs.iter().enumerate() {
             let of = Some((number as u64, pair.order));
-            self.record_process(a, Arm::A, 2 * number, of, &pair.a)?;
-            self.record_process(b, Arm::B, 2 * number + 1, of, &pair.b)?;
+            self.record_process(&a.id(), Arm::A, 2 * number, of, &pair.a)?;
+            self.record_process(&b.id(), Arm::B, 2 * number + 1, of, &pair.b)?;
         }
         let side = |of: fn(&PairRun) -> &Process| pairs.iter().map(of).cloned().collect::<Vec<_>>();
         Ok([
-            self.record_summary(a, Arm::A, &side(|pair| &pair.a))?,
-            self.record_summary(b, Arm::B, &side(|pair| &pair.b))?,
+            self.record_summary(&a.id(), Arm::A, &side(|pair| &pair.a))?,
+            self.record_summary(&b.id(), Arm::B, &side(|pair| &pair.b))?,
         ])
     }
 
@@ -98,15 +108,15 @@ impl Session {
         self.record(&Record::Case(case.record(&self.run.run_id, suite)))
     }
 
-    fn record_summary(&mut self, case: &CaseSpec, arm: Arm, processes: &[Process]) -> Result<Summary> {
-        let summary = campaign::summary(&self.run.run_id, &case.id(), arm, processes);
+    fn record_summary(&mut self, case_id: &str, arm: Arm, processes: &[Process]) -> Result<Summary> {
+        let summary = campaign::summary(&self.run.run_id, case_id, arm, processes);
         self.record(&Record::Summary(summary.clone()))?;
         Ok(summary)
     }
 
     fn record_process(
         &mut self,
-        case: &CaseSpec,
+        case_id: &str,
         arm: Arm,
         number: usize,
         pair: Option<(u64, Order)>,
@@ -116,7 +126,7 @@ impl Session {
         for (index, timing) in process.timings.iter().enumerate() {
             self.record(&Record::Sample(Sample {
                 run_id: self.run.run_id.clone(),
-                case_id: case.id(),
+                case_id: case_id.to_owned(),
                 arm,
                 process: number as u64,
                 pair: pair.map(|(pair, _)| pair),

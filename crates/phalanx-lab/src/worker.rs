@@ -139,9 +139,14 @@ pub struct Worker {
 impl Worker {
     /// Starts `binary` as a worker and lets it prepare a case.
     pub fn start(binary: &Path, case: &CaseSpec) -> Result<Self> {
-        let failed = |reason: String| Error::Worker { binary: binary.to_owned(), reason };
-        let mut process = Command::new(binary)
-            .args(ARGUMENTS)
+        Self::start_command(Command::new(binary).args(ARGUMENTS), case)
+    }
+
+    /// Starts any program that speaks as [`serve`] does, and lets it prepare a case.
+    pub fn start_command(command: &mut Command, case: &CaseSpec) -> Result<Self> {
+        let binary = PathBuf::from(command.get_program());
+        let failed = |reason: String| Error::Worker { binary: binary.clone(), reason };
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -151,7 +156,7 @@ impl Worker {
         let replies = BufReader::new(process.stdout.take().expect("piped"));
         let ready =
             Ready { startup_ns: 0, workload: Default::default(), rss_before: None, rss_after: None, rss_peak: None };
-        let mut worker = Self { binary: binary.to_owned(), process, requests, replies, ready };
+        let mut worker = Self { binary, process, requests, replies, ready };
         match worker.ask(&Request::Prepare(case.clone()))? {
             Reply::Ready(ready) => worker.ready = ready,
             other => return Err(worker.unexpected(&other)),

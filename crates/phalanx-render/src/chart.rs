@@ -3,15 +3,17 @@
 //! Ranges are widened until all data lie within, and margins are computed from the texts they hold, so
 //! nothing is clipped.
 
+use crate::axis::Axis;
+pub use crate::axis::round_step;
 use crate::scene::{Anchor, Paint, Point, Scene, Stroke, Text};
 use crate::{Colour, font};
 
 /// Space around everything.
-const MARGIN: f64 = 16.0;
+pub(crate) const MARGIN: f64 = 16.0;
 /// Font size of ticks, labels and legends.
-const SMALL: f64 = 12.0;
+pub(crate) const SMALL: f64 = 12.0;
 /// Font size of the title.
-const LARGE: f64 = 15.0;
+pub(crate) const LARGE: f64 = 15.0;
 /// From the top of a panel's label to its frame.
 const LABEL_ROW: f64 = 20.0;
 /// Between two panels.
@@ -19,10 +21,10 @@ const GAP: f64 = 12.0;
 /// From a frame to the base line of the tick labels below it.
 const TICK_DROP: f64 = 16.0;
 
-const INK: Colour = Colour::rgb(0x22262E);
-const GREY: Colour = Colour::rgb(0x5B6270);
-const GRID: Colour = Colour::rgb(0xE1E4EA);
-const PLOT: Colour = Colour::rgb(0xF8F9FB);
+pub(crate) const INK: Colour = Colour::rgb(0x22262E);
+pub(crate) const GREY: Colour = Colour::rgb(0x5B6270);
+pub(crate) const GRID: Colour = Colour::rgb(0xE1E4EA);
+pub(crate) const PLOT: Colour = Colour::rgb(0xF8F9FB);
 
 /// A figure of one or more panels.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,8 +146,7 @@ impl Chart {
         let shares: f64 = self.panels.iter().map(|panel| panel.share.max(0.0)).sum();
         let heights: Vec<f64> = self.panels.iter().map(|panel| room * panel.share.max(0.0) / shares).collect();
 
-        let axes: Vec<Axis> =
-            self.panels.iter().zip(&heights).map(|(panel, height)| Axis::of_panel(panel, *height)).collect();
+        let axes: Vec<Axis> = self.panels.iter().zip(&heights).map(|(panel, height)| axis_of(panel, *height)).collect();
         let widest = axes.iter().flat_map(|axis| &axis.ticks).map(|(_, text)| font::width(text, SMALL));
         let left = MARGIN + widest.fold(0.0, f64::max) + 8.0;
         let mut right = self.width - MARGIN;
@@ -253,79 +254,10 @@ fn draw_legend(scene: &mut Scene, panel: &Panel, left: f64, right: f64, baseline
     end
 }
 
-/// A range of values, where its ends lie, and its ticks.
-struct Axis {
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
-    ticks: Vec<(f64, String)>,
-}
-
-impl Axis {
-    fn of_panel(panel: &Panel, height: f64) -> Self {
-        let values = panel.series.iter().flat_map(|series| series.finite().map(|point| point.1));
-        let axis = Self::of(panel.range, values, height / 36.0);
-        if panel.ticks.is_empty() { axis } else { Self { ticks: panel.ticks.clone(), ..axis } }
-    }
-
-    /// About `count` intervals; ends that the caller did not choose are round.
-    fn of(range: Option<(f64, f64)>, values: impl Iterator<Item = f64>, count: f64) -> Self {
-        let (mut low, mut high) = range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
-        let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
-        let (widen_low, widen_high) = (least < low, most > high);
-        (low, high) = (low.min(least), high.max(most));
-        if low > high {
-            (low, high) = (0.0, 1.0);
-        }
-        if high - low <= 1e-9 * low.abs().max(high.abs()) || high == low {
-            let room = if high == 0.0 { 1.0 } else { high.abs() * 0.1 };
-            (low, high) = (low - room, high + room);
-        }
-        let step = round_step((high - low) / count.clamp(1.0, 20.0));
-        if widen_low {
-            low = (low / step).floor() * step;
-        }
-        if widen_high {
-            high = (high / step).ceil() * step;
-        }
-        let (first, last) = ((low / step - 1e-6).ceil() as i64, (high / step + 1e-6).floor() as i64);
-        let ticks = (first..=last.min(first.saturating_add(40))).map(|i| {
-            let value = i as f64 * step;
-            (value, tick_text(value, step))
-        });
-        Self { low, high, from: 0.0, to: 1.0, ticks: ticks.collect() }
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
-    }
-}
-
-/// The next of 1, 2, 5 times a power of ten that is not below `least`.
-///
-/// ```
-/// # use phalanx_render::chart::round_step;
-/// assert_eq!([0.3, 1.0, 17.0, 600.0].map(round_step), [0.5, 1.0, 20.0, 1000.0]);
-/// ```
-pub fn round_step(least: f64) -> f64 {
-    if !(least > 0.0 && least.is_finite()) {
-        return 1.0;
-    }
-    let power = 10.0_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(least)
-}
-
-/// A tick in as many decimals as its step needs.
-fn tick_text(value: f64, step: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    if value.abs() >= 1e6 || step < 1e-4 {
-        return format!("{value:.1e}");
-    }
-    let decimals = (-(step * (1.0 + 1e-9)).log10().floor()).max(0.0) as usize;
-    format!("{value:.decimals$}")
+fn axis_of(panel: &Panel, height: f64) -> Axis {
+    let values = panel.series.iter().flat_map(|series| series.finite().map(|point| point.1));
+    let axis = Axis::of(panel.range, values, height / 36.0);
+    if panel.ticks.is_empty() { axis } else { Axis { ticks: panel.ticks.clone(), ..axis } }
 }
 
 #[cfg(test)]
@@ -382,17 +314,6 @@ mod tests {
         }
         let shown: Vec<_> = texts(&scene).iter().map(|text| text.text.as_str()).collect();
         assert!(shown.contains(&"off") && shown.contains(&"on") && shown.contains(&"2000"), "{shown:?}");
-    }
-
-    #[test]
-    fn ticks_are_round_and_the_given_range_is_kept() {
-        let axis = Axis::of(Some((0.0, 96.0)), [3.0, 80.0].into_iter(), 5.0);
-        assert_eq!((axis.low, axis.high), (0.0, 96.0));
-        let shown: Vec<_> = axis.ticks.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(shown, ["0", "20", "40", "60", "80"]);
-        let fine = Axis::of(None, [0.61, 0.74].into_iter(), 4.0);
-        let shown: Vec<_> = fine.ticks.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(shown, ["0.60", "0.65", "0.70", "0.75"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | [`png`], [`gif`] | files from images |
 //! | [`ansi`] | true-colour text for a terminal |
 //!
-//! [`chart`] draws time series as scenes. Nothing here knows of environments.
+//! [`chart`] draws time series as scenes, [`plot`] and [`bars`] draw measurements. Nothing here knows of environments.
 //!
 //! ```
 //! use phalanx_render::{Colour, Paint, Scene, gif, png, raster, svg};
@@ -30,6 +30,8 @@
 #![forbid(unsafe_code)]
 
 pub mod ansi;
+mod axis;
+pub mod bars;
 pub mod chart;
 mod colour;
 mod error;
@@ -37,6 +39,7 @@ pub mod font;
 pub mod gif;
 mod image;
 mod palette;
+pub mod plot;
 pub mod png;
 pub mod raster;
 mod scene;

@@ -4,10 +4,26 @@ use crate::{Image, Result};
 
 /// The bytes of a PNG file.
 pub fn encode(image: &Image) -> Result<Vec<u8>> {
+    encode_with_density(image, None)
+}
+
+/// The bytes of a PNG file that says how many of its pixels are an inch, so that it prints at its size.
+pub fn encode_at(image: &Image, dots_per_inch: f64) -> Result<Vec<u8>> {
+    encode_with_density(image, Some(dots_per_inch))
+}
+
+fn encode_with_density(image: &Image, dots_per_inch: Option<f64>) -> Result<Vec<u8>> {
+    const INCHES_PER_METRE: f64 = 1.0 / 0.0254;
     let mut bytes = Vec::new();
     let mut encoder = ::png::Encoder::new(&mut bytes, image.width() as u32, image.height() as u32);
     encoder.set_color(::png::ColorType::Rgb);
     encoder.set_depth(::png::BitDepth::Eight);
+    let density = dots_per_inch.map(|density| (density * INCHES_PER_METRE).round() as u32);
+    encoder.set_pixel_dims(density.map(|density| ::png::PixelDimensions {
+        xppu: density,
+        yppu: density,
+        unit: ::png::Unit::Meter,
+    }));
     let mut writer = encoder.write_header()?;
     writer.write_image_data(image.bytes())?;
     writer.finish()?;

@@ -124,18 +124,29 @@ impl Canvas {
             return;
         }
         let (baseline, left) = (text.at.1 * self.scale, text.left() * self.scale);
+        let place = (text.at.0 * self.scale, baseline);
+        let (sin, cos) = text.angle.to_radians().sin_cos();
         for (i, character) in text.text.chars().enumerate() {
             let Some(glyph) = Glyph::of(character, text.bold) else { continue };
             let x = left + i as f64 * font::ADVANCE * size;
-            let low = (x, baseline - font::ASCENT * size);
-            let high = (x + font::ADVANCE * size, baseline + font::DESCENT * size);
+            let (top, bottom) = (baseline - font::ASCENT * size, baseline + font::DESCENT * size);
+            let right = x + font::ADVANCE * size;
+            let turned = |(px, py): Point| {
+                let (x, y) = text.turn((px / self.scale, py / self.scale));
+                (x * self.scale, y * self.scale)
+            };
+            let corners = [(x, top), (right, top), (right, bottom), (x, bottom)].map(turned);
+            let Some((low, high)) = bounds(corners.into_iter()) else { continue };
             let mut coverage = Coverage::around(&self.image, low, high, 1.0);
             coverage.raise(low, high, 1.0, |px, py| {
                 // Nine samples for each pixel: below the size of the glyph's raster, one would skip cells.
                 let mut ink = 0.0;
                 for dy in [-1.0 / 3.0, 0.0, 1.0 / 3.0] {
                     for dx in [-1.0 / 3.0, 0.0, 1.0 / 3.0] {
-                        ink += glyph.ink((px + dx - x) / size, (py + dy - baseline) / size);
+                        // Where the sample lies on the text before it was turned.
+                        let (sx, sy) = (px + dx - place.0, py + dy - place.1);
+                        let (ux, uy) = (place.0 + sx * cos + sy * sin, sy * cos - sx * sin);
+                        ink += glyph.ink((ux - x) / size, uy / size);
                     }
                 }
                 ink / 9.0
@@ -456,6 +467,22 @@ mod tests {
                 *(if within { &mut inside } else { &mut outside }) += 1.0 - f64::from(pixel[0]) / 255.0;
             }
             assert!(inside > 200.0 && outside == 0.0, "{anchor:?}: {inside} inside, {outside} outside");
+        }
+    }
+
+    #[test]
+    fn turned_text_lies_within_its_bounds() {
+        for angle in [-90.0, -35.0, 20.0, 180.0] {
+            let text = Text::new((100.0, 100.0), 20.0, "Åg|H", Colour::BLACK).anchor(Anchor::End).turned(angle);
+            let ((left, top), (right, bottom)) = text.bounds();
+            let image = drawn(200.0, 200.0, 1.0, |s| _ = s.text(text));
+            let outside = image.pixels().iter().enumerate().filter(|(i, pixel)| {
+                let (x, y) = ((i % 200) as f64 + 0.5, (i / 200) as f64 + 0.5);
+                let within = (left - 1.0..right + 1.0).contains(&x) && (top - 1.0..bottom + 1.0).contains(&y);
+                !within && pixel[0] < 255
+            });
+            assert_eq!(outside.count(), 0, "{angle}");
+            assert!(ink(&image) > 100.0, "{angle}");
         }
     }
 

@@ -156,12 +156,14 @@ pub struct Text {
     pub bold: bool,
     /// How much it covers what is below, from 0 to 1.
     pub opacity: f64,
+    /// By how much it is turned around its place, in degrees, clockwise.
+    pub angle: f64,
 }
 
 impl Text {
     /// Text to the right of a place.
     pub fn new(at: Point, size: f64, text: impl Into<String>, colour: Colour) -> Self {
-        Self { at, text: text.into(), size, colour, anchor: Anchor::Start, bold: false, opacity: 1.0 }
+        Self { at, text: text.into(), size, colour, anchor: Anchor::Start, bold: false, opacity: 1.0, angle: 0.0 }
     }
 
     /// With another anchor.
@@ -174,7 +176,12 @@ impl Text {
         Self { bold: true, ..self }
     }
 
-    /// The left end.
+    /// Turned clockwise around its place.
+    pub fn turned(self, degrees: f64) -> Self {
+        Self { angle: degrees, ..self }
+    }
+
+    /// The left end, as if it were not turned.
     pub fn left(&self) -> f64 {
         let share = match self.anchor {
             Anchor::Start => 0.0,
@@ -187,8 +194,19 @@ impl Text {
     /// Corners of the box around every glyph that the text may have: top left, bottom right.
     pub fn bounds(&self) -> (Point, Point) {
         let (left, width) = (self.left(), font::width(&self.text, self.size));
-        let (up, down) = (font::ASCENT * self.size, font::DESCENT * self.size);
-        ((left, self.at.1 - up), (left + width, self.at.1 + down))
+        let (top, bottom) = (self.at.1 - font::ASCENT * self.size, self.at.1 + font::DESCENT * self.size);
+        let corners = [(left, top), (left + width, top), (left + width, bottom), (left, bottom)];
+        let turned = corners.map(|corner| self.turn(corner));
+        turned.iter().fold((turned[0], turned[0]), |(low, high), p| {
+            ((low.0.min(p.0), low.1.min(p.1)), (high.0.max(p.0), high.1.max(p.1)))
+        })
+    }
+
+    /// Where a place of the text that is not turned lies.
+    pub(crate) fn turn(&self, (x, y): Point) -> Point {
+        let (sin, cos) = self.angle.to_radians().sin_cos();
+        let (dx, dy) = (x - self.at.0, y - self.at.1);
+        (self.at.0 + dx * cos - dy * sin, self.at.1 + dx * sin + dy * cos)
     }
 }
 
@@ -255,7 +273,7 @@ impl Shape {
             Self::Circle { centre, radius, paint } => places(&[*centre]) && radius.is_finite() && painted(paint),
             Self::Polygon { points, paint } => places(points) && painted(paint),
             Self::Line { points, stroke: s } => places(points) && stroke(s),
-            Self::Text(text) => places(&[text.at]) && text.size.is_finite() && text.opacity.is_finite(),
+            Self::Text(text) => places(&[text.at, (text.size, text.angle)]) && text.opacity.is_finite(),
         }
     }
 

@@ -74,6 +74,10 @@ fn write_text(out: &mut String, text: &Text) {
     if text.bold {
         tag.set("font-weight", "bold");
     }
+    if text.angle != 0.0 {
+        let (x, y) = text.at;
+        tag.set("transform", format!("rotate({} {} {})", number(text.angle), number(x), number(y)));
+    }
     tag.colour("fill", text.colour, text.opacity);
     _ = writeln!(tag.out, ">{}</text>", escaped(&text.text));
 }

@@ -9,6 +9,9 @@ mod memory;
 mod options;
 mod throughput;
 mod profile;
+mod comparison;
+mod plot;
+pub(crate) mod report;
 mod worker;
 
 use std::time::Instant;
@@ -43,6 +46,12 @@ enum BenchCommand {
     Throughput(throughput::ThroughputArgs),
     /// Find where the CPU time of a case goes, with a flame graph
     Profile(profile::ProfileArgs),
+    /// Measure other libraries beside ours, in turns
+    Comparison(comparison::ComparisonArgs),
+    /// Draw stored results as PNG and SVG
+    Plot(plot::PlotArgs),
+    /// Tell what stored results amount to, as text, JSON or an HTML page
+    Report(report::ReportArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -58,6 +67,9 @@ pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
         BenchCommand::Memory(args) => memory::run(args),
         BenchCommand::Throughput(args) => throughput::run(args),
         BenchCommand::Profile(args) => profile::run(args),
+        BenchCommand::Comparison(args) => comparison::run(args),
+        BenchCommand::Plot(args) => plot::run(args),
+        BenchCommand::Report(args) => report::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }

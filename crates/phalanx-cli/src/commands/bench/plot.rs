@@ -1,0 +1,129 @@
+//! `phalanx bench plot`: the figures of stored results, as PNG and SVG.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use phalanx_lab::figures::{self, FIGURES, Figure, Files};
+use phalanx_lab::files::write_atomically;
+use phalanx_lab::results::Results;
+use serde::Serialize;
+
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct PlotArgs {
+    /// File with results: .csv of throughput, memory or comparison, .jsonl records, .json of a baseline; may be given
+    /// several times [default: all files of --results-dir]
+    #[arg(long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    /// Folder with results
+    #[arg(long, value_name = "DIR", default_value = "benchmarks/results", conflicts_with = "input")]
+    results_dir: PathBuf,
+    /// Which figure
+    #[arg(long, value_name = "TYPE", default_value = "all")]
+    plot_type: PlotType,
+    /// Folder for the pictures [default: plots in the folder of the results]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Write a picture that says "No data" where there is none
+    #[arg(long)]
+    show_empty: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum PlotType {
+    Throughput,
+    Efficiency,
+    Memory,
+    Chunk,
+    Comparison,
+    Trends,
+    All,
+}
+
+impl PlotType {
+    fn covers(self, figure: &Figure) -> bool {
+        self == Self::All || self.to_possible_value().is_some_and(|value| value.get_name() == figure.plot_type)
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    files: Vec<PathBuf>,
+    without_data: Vec<&'static str>,
+    skipped: Vec<String>,
+}
+
+pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
+    let results = read(&args.input, &args.results_dir)?;
+    let folder = args.output_dir.clone().unwrap_or_else(|| beside(&args.input, &args.results_dir).join("plots"));
+    let mut drawn = Vec::new();
+    let mut without_data = Vec::new();
+    for figure in FIGURES.iter().filter(|figure| args.plot_type.covers(figure)) {
+        match (figure.draw)(&results) {
+            Some(scene) => drawn.push((figure.name, Files::of(&scene).map_err(Failure::picture)?)),
+            None if args.show_empty => {
+                drawn.push((figure.name, Files::of(&figures::no_data(figure)).map_err(Failure::picture)?));
+            }
+            None => without_data.push(figure.name),
+        }
+    }
+    if drawn.is_empty() {
+        return Err(Failure::input(format!(
+            "there is no data for {} in {}: measure first (bench throughput, memory or comparison) or choose other \
+             files with --input",
+            without_data.join(", "),
+            sources(args)
+        )));
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::Write { what: folder.display().to_string(), error })?;
+    let mut files = Vec::new();
+    for (name, Files { png, svg }) in drawn {
+        for (extension, bytes) in [("png", png), ("svg", svg)] {
+            let path = folder.join(name).with_extension(extension);
+            write_atomically(&path, &bytes)?;
+            files.push(path);
+        }
+    }
+    let skipped: Vec<String> = results.damaged.iter().map(ToString::to_string).collect();
+    if args.output.json {
+        return print_json(&Report { files, without_data, skipped });
+    }
+    if args.output.quiet {
+        return Ok(());
+    }
+    let written: String = files.iter().map(|path| format!("{}\n", path.display())).collect();
+    let none = if without_data.is_empty() { String::new() } else { format!("no data: {}\n", without_data.join(", ")) };
+    print(&format!("{written}{none}"))
+}
+
+/// The results of the given files, or of a folder; what is damaged is told on stderr.
+pub(crate) fn read(input: &[PathBuf], folder: &Path) -> Result<Results, Failure> {
+    let mut results = Results::default();
+    if input.is_empty() {
+        results.read_folder(folder)?;
+    }
+    for path in input {
+        results.read_file(path)?;
+    }
+    results.damaged.iter().for_each(|damage| eprintln!("warning: {damage}"));
+    Ok(results)
+}
+
+fn beside<'a>(input: &'a [PathBuf], folder: &'a Path) -> &'a Path {
+    match input.first() {
+        Some(first) => first.parent().unwrap_or(Path::new("")),
+        None => folder,
+    }
+}
+
+fn sources(args: &PlotArgs) -> String {
+    if args.input.is_empty() {
+        return args.results_dir.display().to_string();
+    }
+    args.input.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,66 @@
+//! `phalanx bench report`, also `phalanx report`: what stored results amount to.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use phalanx_lab::report::Report;
+use phalanx_lab::timestamp::Timestamp;
+
+use super::plot;
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::files;
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Write one self-contained HTML page there
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Folder with results
+    #[arg(long, visible_alias = "results-dir", value_name = "DIR", default_value = "benchmarks/results")]
+    history: PathBuf,
+    /// File with results instead of a folder; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with = "history")]
+    input: Vec<PathBuf>,
+    /// What to print
+    #[arg(long, value_name = "F", default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Html,
+}
+
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let target = args.html.as_deref().map(files::check_target).transpose()?;
+    let results = plot::read(&args.input, &args.history)?;
+    if results.is_empty() {
+        return Err(Failure::input(format!(
+            "there are no results in {}: measure first (bench throughput, memory, comparison, baseline or suite) or name \
+             another folder with --history",
+            args.history.display()
+        )));
+    }
+    let report = Report::of(&results, Timestamp::now());
+    if let Some(target) = &target {
+        files::write_atomically(target, report.html().as_bytes())?;
+    }
+    match args.format {
+        _ if args.output.json => print_json(&report),
+        Format::Json => print_json(&report),
+        Format::Html if target.is_none() => print(&report.html()),
+        _ if args.output.quiet => Ok(()),
+        Format::Html => Ok(()),
+        // A page was asked for, and is there.
+        Format::Text => match &args.html {
+            Some(path) => print(&format!("{}\n", path.display())),
+            None => print(&report.text()),
+        },
+    }
+}

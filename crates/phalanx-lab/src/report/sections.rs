@@ -1,0 +1,524 @@
+//! What is in a report: from results to sections.
+
+use serde_json::Value;
+
+use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
+use crate::figures::{FIGURES, histories, rate_text, times};
+use crate::format::{format_bytes, format_number, format_seconds};
+use crate::guards::Status;
+use crate::machine::Machine;
+use crate::record::{Kind, Run};
+use crate::results::{Rate, Results, Spread, readable_time};
+use crate::stats::descriptive::sample_sd;
+use crate::stats::growth::MemoryGrowth;
+use crate::stats::scaling;
+use crate::stats::trend::{Direction, Trend};
+use crate::timestamp::Timestamp;
+
+/// Mean throughput of a category below which it should become faster.
+const SLOW_PER_SECOND: f64 = 100.0;
+/// Memory beyond which it should become less.
+const MUCH_MEMORY_MB: f64 = 1000.0;
+/// The share of the best rate that the largest size should keep.
+const GOOD_RETENTION: f64 = 0.8;
+/// How many of the latest verdicts are shown.
+const MOST_VERDICTS: usize = 20;
+
+pub(super) fn report(results: &Results, now: Timestamp) -> Report {
+    let last_run = results.runs.iter().max_by(|a, b| a.started_at.cmp(&b.started_at));
+    let machine = last_run.map_or_else(Machine::detect, |run| run.machine.clone());
+    let suite = results.suites.last().map(|stamped| &stamped.value);
+    let part = |name: &str| suite.and_then(|suite| suite.get(name)).cloned().unwrap_or(Value::Null);
+    let (kpis, by_category) = (part("kpis"), part("category_stats"));
+    let trends = trends(results);
+    let recommendations = recommendations(results, suite);
+    let verdicts = verdict_rows(results, suite);
+    let summary = summary(results, suite, &kpis, &verdicts);
+
+    let mut sections = vec![overview(results, &summary)];
+    let mut add = |title: &'static str, blocks: Vec<Block>| {
+        if !blocks.is_empty() {
+            sections.push(Section { title, blocks });
+        }
+    };
+    add("Key figures", kpi_blocks(&kpis));
+    add("Verdicts", verdicts_block(verdicts));
+    add(
+        "Recommendations",
+        if recommendations.is_empty() { vec![] } else { vec![Block::List(recommendations.clone())] },
+    );
+    add("Throughput", throughput_blocks(results));
+    add("Chunk size", figures(results, &["chunk"]));
+    add("Memory", memory_blocks(results));
+    add("Libraries", library_blocks(results));
+    add("Trends", trend_blocks(results, &trends));
+    add("Categories", category_blocks(&by_category));
+    add("Machine", machine_blocks(&machine, last_run));
+    let skipped: Vec<String> = results.damaged.iter().map(ToString::to_string).collect();
+    add("Skipped files", if skipped.is_empty() { vec![] } else { vec![Block::List(skipped.clone())] });
+    let guards = last_run.map(|run| run.guards.clone());
+    let generated_at = now.rfc3339();
+    Report { generated_at, machine, guards, summary, by_category, kpis, trends, recommendations, skipped, sections }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64()
+}
+
+fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[VerdictRow]) -> Summary {
+    let of_suite = |field: &str| suite.and_then(|suite| number(&suite["summary"][field]));
+    let rates: Vec<f64> = results.rates.iter().map(|rate| rate.steps_per_second).collect();
+    let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    let peaks = results.memory.iter().filter_map(|memory| memory.peak_rss_mb);
+    let is_alert = |kpi: &&Value| kpi["verdict"] == "alert";
+    Summary {
+        total_benchmarks: of_suite("total_benchmarks").map_or(rates.len() as u64, |count| count as u64),
+        avg_throughput: of_suite("avg_throughput").or(mean),
+        peak_memory_mb: of_suite("peak_memory_mb").or_else(|| peaks.reduce(f64::max)),
+        total_duration: of_suite("total_duration"),
+        alerts: kpis.as_array().into_iter().flatten().filter(is_alert).count(),
+        regressions: verdicts.iter().filter(|row| row.verdict == "regressed").count(),
+    }
+}
+
+fn overview(results: &Results, summary: &Summary) -> Section {
+    if results.is_empty() {
+        let text = "No results yet: measure first, with bench throughput, memory, comparison or suite.";
+        return Section { title: "Summary", blocks: vec![Block::Text(text.to_owned())] };
+    }
+    let cell = |count: usize| Cell::number(count.to_string()).mood(if count == 0 { Mood::Good } else { Mood::Bad });
+    let unknown = || "-".to_owned();
+    let rows = vec![
+        vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())],
+        vec![
+            Cell::text("mean throughput (per second)"),
+            Cell::number(summary.avg_throughput.map_or_else(unknown, format_number)),
+        ],
+        vec![
+            Cell::text("highest peak of memory"),
+            Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MB"))),
+        ],
+        vec![Cell::text("time measured"), Cell::number(summary.total_duration.map_or_else(unknown, format_seconds))],
+        vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
+        vec![Cell::text("regressions"), cell(summary.regressions)],
+    ];
+    Section { title: "Summary", blocks: vec![Block::Table { columns: vec!["", ""], rows }] }
+}
+
+fn kpi_blocks(kpis: &Value) -> Vec<Block> {
+    let row = |kpi: &Value| {
+        let value = |value: &Value| number(value).map_or("-".to_owned(), rate_text);
+        let interval = match (number(&kpi["interval"]["low"]), number(&kpi["interval"]["high"])) {
+            (Some(low), Some(high)) => format!("[{}, {}]", rate_text(low), rate_text(high)),
+            _ => String::new(),
+        };
+        let verdict = kpi["verdict"].as_str().unwrap_or("not_shown");
+        let sign = if kpi["better"] == "higher" { ">" } else { "<" };
+        vec![
+            Cell::text(text_of(&kpi["name"])),
+            Cell::text(verdict).mood(mood_of(verdict)),
+            Cell::number(value(&kpi["value"])),
+            Cell::number(interval),
+            Cell::number(format!("{sign} {}", value(&kpi["target"]))),
+            Cell::number(value(&kpi["alert"])),
+            Cell::text(text_of(&kpi["source"])),
+        ]
+    };
+    let rows: Vec<_> = kpis.as_array().into_iter().flatten().map(row).collect();
+    if rows.is_empty() {
+        return vec![];
+    }
+    let columns = vec!["figure", "verdict", "value", "95 % interval", "target", "alert", "of"];
+    vec![Block::Table { columns, rows }]
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned)
+}
+
+fn mood_of(verdict: &str) -> Mood {
+    match verdict {
+        "met" | "improved" | "improving" => Mood::Good,
+        "warn" | "inconclusive" | "noisy" | "incomparable" => Mood::Warn,
+        "alert" | "regressed" | "checksum_mismatch" | "declining" => Mood::Bad,
+        "not_shown" | "insufficient_history" => Mood::Unknown,
+        _ => Mood::Plain,
+    }
+}
+
+struct VerdictRow {
+    time: String,
+    case: String,
+    verdict: String,
+    tier: String,
+    ratio: String,
+    reason: String,
+}
+
+/// The last verdict of each case, the newest first.
+fn verdict_rows(results: &Results, suite: Option<&Value>) -> Vec<VerdictRow> {
+    let started = |run_id: &Option<String>| {
+        let run = results.runs.iter().find(|run| Some(&run.run_id) == run_id.as_ref());
+        run.map(|run| run.started_at.clone()).unwrap_or_default()
+    };
+    let mut rows: Vec<VerdictRow> = Vec::new();
+    for verdict in results.verdicts.iter().rev() {
+        if rows.iter().any(|row| row.case == verdict.case_id) {
+            continue;
+        }
+        let interval = verdict.lo.zip(verdict.hi).map(|(low, high)| format!(" [{low:.3}, {high:.3}]"));
+        rows.push(VerdictRow {
+            time: started(&verdict.run_id).replace('T', " ").replace('Z', ""),
+            case: verdict.case_id.clone(),
+            verdict: verdict.verdict.clone(),
+            tier: verdict.tier.to_string(),
+            ratio: verdict.ratio.map(|ratio| format!("{ratio:.3}{}", interval.unwrap_or_default())).unwrap_or_default(),
+            reason: verdict.reason.clone(),
+        });
+    }
+    rows.truncate(MOST_VERDICTS);
+    let comparisons = suite.and_then(|suite| suite["comparisons"].as_object()).into_iter().flatten();
+    rows.extend(comparisons.map(|(name, comparison)| VerdictRow {
+        time: suite.map(|suite| text_of(&suite["timestamp"])).unwrap_or_default(),
+        case: name.clone(),
+        verdict: text_of(&comparison["verdict"]),
+        tier: text_of(&comparison["tier"]),
+        ratio: number(&comparison["throughput_change_percent"]).map(|p| format!("{p:+.1} %")).unwrap_or_default(),
+        reason: text_of(&comparison["reason"]),
+    }));
+    rows
+}
+
+fn verdicts_block(rows: Vec<VerdictRow>) -> Vec<Block> {
+    if rows.is_empty() {
+        return vec![];
+    }
+    let row = |row: VerdictRow| {
+        let mood = mood_of(&row.verdict);
+        vec![
+            Cell::text(row.case),
+            Cell::text(row.verdict).mood(mood),
+            Cell::number(row.ratio),
+            Cell::number(row.tier),
+            Cell::text(row.reason),
+            Cell::text(row.time),
+        ]
+    };
+    let columns = vec!["case", "verdict", "speed-up or change", "tier", "reason", "when (UTC)"];
+    let note = "Tier 1: in turns with the baseline; 2: against stored numbers; 3: against the history.";
+    vec![Block::Table { columns, rows: rows.into_iter().map(row).collect() }, Block::Text(note.to_owned())]
+}
+
+/// Figures by their types, where there is data.
+fn figures(results: &Results, types: &[&str]) -> Vec<Block> {
+    let wanted = FIGURES.iter().filter(|figure| types.contains(&figure.plot_type));
+    let drawn = wanted.filter_map(|figure| {
+        let svg = phalanx_render::svg::document(&(figure.draw)(results)?);
+        Some(Block::Figure { svg, caption: figure.name.replace('_', " ") })
+    });
+    drawn.collect()
+}
+
+/// The best rate of each size of each series, by device; series of one size included.
+fn best_sizes(results: &Results) -> Vec<Vec<&Rate>> {
+    let mut all: Vec<Vec<&Rate>> = Vec::new();
+    for rate in results.rates.iter().filter(|rate| rate.num_envs > 0.0) {
+        let same = |sizes: &&mut Vec<&Rate>| sizes[0].series() == rate.series() && sizes[0].device == rate.device;
+        match all.iter_mut().find(same) {
+            Some(sizes) => match sizes.iter_mut().find(|other| other.num_envs == rate.num_envs) {
+                Some(other) if other.steps_per_second < rate.steps_per_second => *other = rate,
+                Some(_) => {}
+                None => sizes.push(rate),
+            },
+            None => all.push(vec![rate]),
+        }
+    }
+    for sizes in &mut all {
+        sizes.sort_by(|a, b| a.num_envs.total_cmp(&b.num_envs));
+    }
+    all
+}
+
+fn throughput_blocks(results: &Results) -> Vec<Block> {
+    let mut rows = Vec::new();
+    for sizes in best_sizes(results) {
+        let first = (sizes[0].num_envs, sizes[0].steps_per_second);
+        let retention = scaling::retention(&sizes.iter().map(|rate| rate.steps_per_second).collect::<Vec<_>>());
+        for (rate, retention) in sizes.iter().zip(retention) {
+            let mood = if retention >= GOOD_RETENTION { Mood::Plain } else { Mood::Warn };
+            // Small sizes are below the best by nature; only beyond it is a loss one.
+            let best = sizes.iter().map(|rate| rate.steps_per_second).fold(0.0, f64::max);
+            let beyond = sizes.iter().any(|other| other.num_envs < rate.num_envs && other.steps_per_second == best);
+            rows.push(vec![
+                Cell::text(rate.env.clone()),
+                Cell::number(rate.num_envs.to_string()),
+                Cell::number(format_number(rate.steps_per_second)),
+                Cell::number(spread_text(rate)),
+                Cell::number(format!("{retention:.2}")).mood(if beyond { mood } else { Mood::Plain }),
+                Cell::number(rate_text(scaling::efficiency((rate.num_envs, rate.steps_per_second), first))),
+                Cell::number(if rate.threads > 0.0 { rate.threads.to_string() } else { "-".to_owned() }),
+                Cell::number(if rate.chunk > 0.0 { rate.chunk.to_string() } else { "-".to_owned() }),
+                Cell::text(rate.kind.map_or("", Kind::name)),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return vec![];
+    }
+    let mut blocks = figures(results, &["throughput", "efficiency"]);
+    let columns = vec![
+        "environment",
+        "envs",
+        "steps/s",
+        "interval or range",
+        "retention",
+        "efficiency",
+        "threads",
+        "chunk",
+        "kind",
+    ];
+    blocks.push(Block::Table { columns, rows });
+    blocks.push(Block::Text(
+        "Efficiency: rate per environment against that of the smallest size. Retention: rate against the best of all sizes; \
+         good is 0.8 and more at the largest."
+            .to_owned(),
+    ));
+    blocks
+}
+
+fn spread_text(rate: &Rate) -> String {
+    match rate.spread {
+        Some(Spread::Interval(low, high)) => format!("[{}, {}]", format_number(low), format_number(high)),
+        Some(Spread::Range(low, high)) => format!("{} .. {}", format_number(low), format_number(high)),
+        None => String::new(),
+    }
+}
+
+fn memory_blocks(results: &Results) -> Vec<Block> {
+    let mut blocks = figures(results, &["memory"]);
+    let mut envs: Vec<&str> = results.memory.iter().map(|memory| memory.env.as_str()).collect();
+    envs.sort_unstable();
+    envs.dedup();
+    let rows: Vec<Vec<Cell>> = envs
+        .into_iter()
+        .filter_map(|env| {
+            let of_env = results.memory.iter().filter(|memory| memory.env == env);
+            let sizes: Vec<(f64, f64)> =
+                of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * 1e6))).collect();
+            let growth = MemoryGrowth::of(&sizes)?;
+            let largest = sizes.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+            Some(vec![
+                Cell::text(env),
+                Cell::number(format!("{:.1} B", growth.bytes_per_env)),
+                Cell::number(format!("[{:.1}, {:.1}]", growth.interval.low, growth.interval.high)),
+                Cell::number(format_bytes(growth.fixed_bytes.max(0.0))),
+                Cell::number(format_bytes(largest)),
+            ])
+        })
+        .collect();
+    if !rows.is_empty() {
+        let columns = vec!["environment", "per environment", "95 % interval", "fixed", "largest peak"];
+        blocks.push(Block::Table { columns, rows });
+    }
+    blocks
+}
+
+fn library_blocks(results: &Results) -> Vec<Block> {
+    let Some(latest) = results.peers.iter().map(|peer| peer.time.as_str()).max() else { return vec![] };
+    let row = |peer: &crate::results::Peer| {
+        let range = |(low, high): (f64, f64)| format!("[{}, {}]", format_number(low), format_number(high));
+        let faster = peer.phalanx_speedup;
+        let faster = faster.map(|(r, low, high)| format!("{}x [{}, {}]", times(r), times(low), times(high)));
+        let (mode, rate) = match peer.steps_per_second {
+            Some(rate) => (Cell::text(peer.mode.clone()), format_number(rate)),
+            None => (Cell::text(peer.error.clone()).mood(Mood::Unknown), "-".to_owned()),
+        };
+        vec![
+            Cell::text(peer.kind.clone()),
+            Cell::text(format!("{} {}", peer.library, peer.library_version).trim().to_owned()),
+            mode,
+            Cell::number(peer.num_envs.to_string()),
+            Cell::number(rate),
+            Cell::number(peer.interval.map(range).unwrap_or_default()),
+            Cell::number(faster.unwrap_or_default()),
+            Cell::number(peer.startup_s.map(format_seconds).unwrap_or_default()),
+        ]
+    };
+    let mut blocks = figures(results, &["comparison"]);
+    let rows = results.peers.iter().filter(|peer| peer.time == latest).map(row).collect();
+    let columns =
+        vec!["kind", "library", "mode", "envs", "steps/s", "95 % interval", "phalanx is faster by", "startup"];
+    blocks.push(Block::Table { columns, rows });
+    let note = format!("Measured {} UTC, in turns on one machine. Kinds are not comparable.", readable_time(latest));
+    blocks.push(Block::Text(note));
+    blocks
+}
+
+fn trends(results: &Results) -> Vec<NamedTrend> {
+    let trend = |history: &crate::figures::History<'_>| {
+        let rates: Vec<f64> = history.rates.iter().map(|rate| rate.steps_per_second).collect();
+        // What neighbours differ by is noise, but for the few steps that are changes.
+        let steps: Vec<f64> = rates.windows(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
+        let noise_percent = 100.0 * sample_sd(&steps).unwrap_or(0.0) / std::f64::consts::SQRT_2;
+        let (name, runs) = (history.name.clone(), rates.len());
+        NamedTrend { name, runs, noise_percent, trend: Trend::of(&rates, noise_percent) }
+    };
+    histories(results).iter().map(trend).collect()
+}
+
+fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
+    if trends.is_empty() {
+        return vec![];
+    }
+    let row = |named: &NamedTrend| {
+        let Trend { trend, change_percent, recent_avg, historical_avg } = named.trend;
+        let name = match trend {
+            Direction::Improving => "improving",
+            Direction::Declining => "declining",
+            Direction::Stable => "stable",
+            Direction::InsufficientHistory => "insufficient history",
+        };
+        let rate = |rate: Option<f64>| Cell::number(rate.map(format_number).unwrap_or_default());
+        vec![
+            Cell::text(named.name.clone()),
+            Cell::text(name).mood(mood_of(name)),
+            Cell::number(change_percent.map(|percent| format!("{percent:+.1} %")).unwrap_or_default()),
+            rate(recent_avg),
+            rate(historical_avg),
+            Cell::number(format!("{:.1} %", named.noise_percent)),
+            Cell::number(named.runs.to_string()),
+        ]
+    };
+    let mut blocks = figures(results, &["trends"]);
+    let columns = vec!["series", "trend", "change", "last three", "before", "noise", "runs"];
+    blocks.push(Block::Table { columns, rows: trends.iter().map(row).collect() });
+    blocks
+}
+
+fn category_blocks(categories: &Value) -> Vec<Block> {
+    let rows: Vec<Vec<Cell>> = categories
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, stats)| {
+            let value = |field: &str| Cell::number(number(&stats[field]).map_or("-".to_owned(), format_number));
+            let slow = number(&stats["avg_throughput"]).is_some_and(|rate| rate < SLOW_PER_SECOND);
+            let fields =
+                ["count", "avg_throughput", "std_throughput", "max_throughput", "avg_memory_peak", "max_memory_peak"];
+            let mut row = vec![Cell::text(name.clone())];
+            row.extend(fields.map(value));
+            row[2].mood = if slow { Mood::Warn } else { Mood::Plain };
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return vec![];
+    }
+    let columns =
+        vec!["category", "count", "mean rate", "deviation", "highest rate", "mean peak (MB)", "highest peak (MB)"];
+    vec![Block::Table { columns, rows }]
+}
+
+fn machine_blocks(machine: &Machine, run: Option<&Run>) -> Vec<Block> {
+    let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let kib = |size: Option<u64>| size.map_or("?".to_owned(), |kib| format_bytes(kib as f64 * 1024.0));
+    let caches = [machine.caches.l1_kib, machine.caches.l2_kib, machine.caches.l3_kib].map(kib).join(" / ");
+    let mut rows: Vec<(&str, String)> = vec![
+        ("name", machine.name.clone()),
+        ("CPU", known(machine.cpu.clone())),
+        ("cores / threads", [machine.cores, machine.threads].map(|n| known(n.map(|n| n.to_string()))).join(" / ")),
+        ("caches L1 / L2 / L3", caches),
+        ("instruction sets", machine.isa.join(", ")),
+        ("memory", known(machine.mem.total_bytes.map(|bytes| format_bytes(bytes as f64)))),
+        ("system", format!("{}, kernel {}", machine.os, known(machine.kernel.clone()))),
+        ("virtualised by", known(machine.virt.clone())),
+        ("fingerprint", machine.fingerprint.clone()),
+    ];
+    match run {
+        Some(run) => {
+            let dirty = if run.git.dirty == Some(true) { ", with changes" } else { "" };
+            rows.push(("Phalanx", format!("{} ({})", run.build.version, run.build.profile)));
+            rows.push(("commit", known(run.git.sha.clone().map(|sha| format!("{sha}{dirty}")))));
+            rows.push(("compiler", known(run.build.rustc.clone())));
+            rows.push(("last run", format!("{} at {}", run.run_id, run.started_at)));
+        }
+        None => rows.push(("note", "no run names its machine: this is the one that made the report".to_owned())),
+    }
+    let row = |(name, text): (&str, String)| vec![Cell::text(name), Cell::text(text)];
+    let mut blocks = vec![Block::Table { columns: vec!["machine", ""], rows: rows.into_iter().map(row).collect() }];
+    if let Some(run) = run {
+        let guard = |(name, reading): (&String, &crate::guards::Reading)| {
+            let (status, mood) = match reading.status {
+                Status::Ok => ("ok", Mood::Good),
+                Status::Unknown => ("unknown", Mood::Unknown),
+                Status::Warn => ("warn", Mood::Warn),
+                Status::Refuse => ("refuse", Mood::Bad),
+            };
+            let value = match number(&reading.value) {
+                Some(value) => format_number(value),
+                None => text_of(&reading.value),
+            };
+            vec![Cell::text(name.clone()), Cell::text(status).mood(mood), Cell::text(value)]
+        };
+        let rows = run.guards.0.iter().map(guard).collect();
+        blocks.push(Block::Table { columns: vec!["guard of the last run", "status", "value"], rows });
+    }
+    blocks
+}
+
+/// Those of the suite, and what rates and memory say beside it.
+fn recommendations(results: &Results, suite: Option<&Value>) -> Vec<String> {
+    let given = suite.and_then(|suite| suite["recommendations"].as_array()).into_iter().flatten();
+    let mut advice: Vec<String> = given.map(text_of).collect();
+    let categories = suite.and_then(|suite| suite["category_stats"].as_object()).into_iter().flatten();
+    for (name, stats) in categories {
+        // The suite may have said so itself.
+        let said = advice.iter().any(|line| line.starts_with(&format!("{name}:")));
+        if let Some(rate) = number(&stats["avg_throughput"]).filter(|rate| *rate < SLOW_PER_SECOND && !said) {
+            advice.push(format!("{name}: {} per second on average; profile and optimise it", format_number(rate)));
+        }
+        if let Some(peak) = number(&stats["max_memory_peak"]).filter(|peak| *peak > MUCH_MEMORY_MB && !said) {
+            advice.push(format!("{name}: up to {peak:.0} MB; reduce its memory (num_envs, scan_chunk_size, buffers)"));
+        }
+    }
+    let all = best_sizes(results);
+    for sizes in all.iter().filter(|sizes| sizes.len() > 2) {
+        let best = sizes.iter().map(|rate| rate.steps_per_second).fold(0.0, f64::max);
+        if let Some(last) = sizes.last().filter(|last| last.steps_per_second < GOOD_RETENTION * best) {
+            advice.push(format!(
+                "{}: {} environments keep {:.0} % of the best rate; reduce scan_chunk_size there",
+                last.env,
+                format_number(last.num_envs),
+                100.0 * last.steps_per_second / best
+            ));
+        }
+    }
+    for many in all.iter().flatten().filter(|rate| rate.threads > 1.0) {
+        let same = |one: &&&Rate| {
+            one.threads == 1.0 && one.env == many.env && one.kind == many.kind && one.num_envs == many.num_envs
+        };
+        let one = all.iter().flatten().find(same).filter(|one| one.device == many.device);
+        if let Some(one) = one.filter(|one| many.steps_per_second < 1.2 * one.steps_per_second) {
+            advice.push(format!(
+                "{}: {} threads are {}x as fast as one with {} environments; check other load, start-up share and threads",
+                many.env,
+                many.threads,
+                times(many.steps_per_second / one.steps_per_second),
+                format_number(many.num_envs)
+            ));
+        }
+    }
+    for gpu in all.iter().flatten().filter(|rate| rate.device == "gpu") {
+        let cpu = all.iter().flatten().filter(|cpu| {
+            cpu.device == "cpu" && cpu.env == gpu.env && cpu.kind == gpu.kind && cpu.num_envs == gpu.num_envs
+        });
+        if cpu.map(|cpu| cpu.steps_per_second).fold(0.0, f64::max) > gpu.steps_per_second {
+            let envs = format_number(gpu.num_envs);
+            advice.push(format!(
+                "{}: the GPU is slower than the CPU with {envs} environments; check the device or take more",
+                gpu.env
+            ));
+        }
+    }
+    advice
+}

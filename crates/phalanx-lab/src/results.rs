@@ -1,0 +1,454 @@
+//! Stored results of all commands, read back: what figures and reports are made of.
+//!
+//! Tables are told apart by their columns, records by their `type`, JSON files by their fields, so that a file may
+//! have any name. Columns that are missing or empty are unknown. What cannot be read is reported and skipped.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::baseline_file::{self, BatchOutcome};
+use crate::csv::Table;
+use crate::files::{self, Damage};
+use crate::record::{self, Case, Kind, Record, Run, Summary, Verdict};
+use crate::{Error, Result};
+
+/// Everything that was found.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// Measured rates.
+    pub rates: Vec<Rate>,
+    /// Measured memory.
+    pub memory: Vec<MemoryUse>,
+    /// Rates of other libraries beside ours.
+    pub peers: Vec<Peer>,
+    /// The runs, in the order of the files.
+    pub runs: Vec<Run>,
+    /// What comparisons found, with the run they belong to.
+    pub verdicts: Vec<Verdict>,
+    /// Reports of `bench suite`, oldest first, as they are.
+    pub suites: Vec<Stamped<Value>>,
+    /// What had to be skipped.
+    pub damaged: Vec<Damage>,
+}
+
+/// Something with the time it was made, as `20260722_130501`, which sorts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stamped<T> {
+    /// When.
+    pub time: String,
+    /// What.
+    pub value: T,
+}
+
+/// A measured rate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rate {
+    /// When, as `20260722_130501`; empty if unknown.
+    pub time: String,
+    /// The machine's fingerprint or CPU; empty if unknown.
+    pub machine: String,
+    /// `cpu` or `gpu`.
+    pub device: String,
+    /// The environment.
+    pub env: String,
+    /// What acts.
+    pub agent: String,
+    /// What was timed.
+    pub kind: Option<Kind>,
+    /// Number of environments.
+    pub num_envs: f64,
+    /// Threads.
+    pub threads: f64,
+    /// Steps of a block before the next; 0 if unknown.
+    pub chunk: f64,
+    /// Steps per second over all environments.
+    pub steps_per_second: f64,
+    /// What is known of its spread.
+    pub spread: Option<Spread>,
+    /// Time to the first step.
+    pub startup_s: Option<f64>,
+}
+
+/// How far a rate may be off.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// The 95 % interval.
+    Interval(f64, f64),
+    /// The least and the greatest of all samples.
+    Range(f64, f64),
+}
+
+impl Spread {
+    /// Its ends.
+    pub fn ends(self) -> (f64, f64) {
+        match self {
+            Self::Interval(low, high) | Self::Range(low, high) => (low, high),
+        }
+    }
+}
+
+impl Rate {
+    /// What the points of one line of a figure share.
+    pub fn series(&self) -> (String, String, Option<Kind>, u64) {
+        (self.env.clone(), self.agent.clone(), self.kind, self.threads as u64)
+    }
+}
+
+/// Measured memory, in MB (10⁶ bytes).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)] // the columns of the table
+pub struct MemoryUse {
+    pub device: String,
+    pub env: String,
+    pub num_envs: f64,
+    pub chunk: f64,
+    pub arrays_mb: Option<f64>,
+    pub predicted_mb: Option<f64>,
+    pub peak_rss_mb: Option<f64>,
+    pub delta_mb: Option<f64>,
+}
+
+/// A library in a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)] // the columns of the table
+pub struct Peer {
+    pub time: String,
+    pub library: String,
+    pub library_version: String,
+    pub mode: String,
+    pub env: String,
+    pub kind: String,
+    pub num_envs: f64,
+    pub steps_per_second: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    /// Ours divided by theirs, of the same kind, with its interval.
+    pub phalanx_speedup: Option<(f64, f64, f64)>,
+    pub startup_s: Option<f64>,
+    pub error: String,
+}
+
+impl Results {
+    /// Reads a file: a table (`.csv`), records (`.jsonl`) or a JSON document. One that cannot be used is an error.
+    pub fn read_file(&mut self, path: &Path) -> Result<()> {
+        let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("csv") => self.read_table(path),
+            Some("jsonl") => {
+                let record::Records { records, damaged } = record::read(path)?;
+                self.damaged.extend(damaged);
+                self.add_records(records);
+                Ok(())
+            }
+            Some("json") => self.read_json(path),
+            _ => Err(unusable(path, "its name ends neither in .csv nor .jsonl nor .json".to_owned())),
+        }
+    }
+
+    /// Reads all results of a folder; none if there is no such folder. Files that are no results are passed over,
+    /// damaged ones are reported and skipped.
+    pub fn read_folder(&mut self, folder: &Path) -> Result<()> {
+        for extension in ["csv", "jsonl", "json"] {
+            for path in files::list(folder, extension)? {
+                match self.read_file(&path) {
+                    Ok(()) | Err(Error::UnknownTable { .. }) => {}
+                    Err(error) => self.damaged.push(Damage { path, line: None, reason: error.to_string() }),
+                }
+            }
+        }
+        self.suites.sort_by(|a, b| a.time.cmp(&b.time));
+        self.rates.sort_by(|a, b| a.time.cmp(&b.time));
+        Ok(())
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.rates.is_empty()
+            && self.memory.is_empty()
+            && self.peers.is_empty()
+            && self.runs.is_empty()
+            && self.suites.is_empty()
+    }
+
+    fn read_table(&mut self, path: &Path) -> Result<()> {
+        let text = fs::read_to_string(path).map_err(Error::read(path))?;
+        let table = Table::parse(&text).map_err(|error| unusable(path, error.to_string()))?;
+        let time = time_of_name(path);
+        let has = |column: &str| table.columns().iter().any(|name| name == column);
+        let rows = table.rows().iter().map(|cells| Row { columns: table.columns(), cells });
+        if has("total_throughput_steps_per_s") {
+            self.rates.extend(rows.filter_map(|row| rate_of(&row, &time)));
+        } else if has("library") && has("throughput_steps_per_s") {
+            self.peers.extend(rows.map(|row| peer_of(&row, &time)));
+        } else if has("pytree_total_mb") || has("peak_rss_mb") {
+            self.memory.extend(rows.filter_map(|row| memory_of(&row)));
+        } else {
+            return Err(Error::UnknownTable { path: path.to_owned(), columns: table.columns().to_vec() });
+        }
+        Ok(())
+    }
+
+    fn read_json(&mut self, path: &Path) -> Result<()> {
+        let bytes = fs::read(path).map_err(Error::read(path))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
+        if value.get("batch_scaling").is_some() {
+            let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
+            self.add_baseline(&run);
+        } else if value.get("results").is_some() && value.get("system_info").is_some() {
+            let time = value["timestamp"].as_str().map_or_else(|| time_of_name(path), digits);
+            self.suites.push(Stamped { time, value });
+        } else {
+            let columns = value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default();
+            return Err(Error::UnknownTable { path: path.to_owned(), columns });
+        }
+        Ok(())
+    }
+
+    fn add_baseline(&mut self, run: &baseline_file::Baseline) {
+        let info = &run.system_info;
+        let machine = info.fingerprint.clone().or_else(|| info.cpu_model.clone()).unwrap_or_default();
+        let base = Rate {
+            time: run.time().map(|time| time.compact()).unwrap_or_default(),
+            machine,
+            device: info.devices.platform.clone(),
+            env: run.env.clone().unwrap_or_default(),
+            agent: "random".to_owned(),
+            kind: run.kind,
+            num_envs: 1.0,
+            threads: 0.0,
+            chunk: 0.0,
+            steps_per_second: run.single_environment.steps_per_second,
+            spread: None,
+            startup_s: None,
+        };
+        for (size, outcome) in &run.batch_scaling {
+            if let BatchOutcome::Measured(batch) = outcome {
+                self.rates.push(Rate {
+                    num_envs: *size as f64,
+                    steps_per_second: batch.steps_per_second,
+                    ..base.clone()
+                });
+            }
+        }
+        self.rates.push(base);
+    }
+
+    fn add_records(&mut self, records: Vec<Record>) {
+        let mut cases: BTreeMap<String, Case> = BTreeMap::new();
+        for record in records {
+            match record {
+                Record::Run(run) => {
+                    cases.clear();
+                    self.runs.push(*run);
+                }
+                Record::Case(case) => _ = cases.insert(case.case_id.clone(), case),
+                Record::Summary(summary) => {
+                    let run = self.runs.last();
+                    if let Some(case) = cases.get(&summary.case_id) {
+                        self.rates.extend(rate_of_summary(case, &summary, run));
+                    }
+                }
+                Record::Verdict(mut verdict) => {
+                    verdict.run_id = verdict.run_id.or_else(|| self.runs.last().map(|run| run.run_id.clone()));
+                    self.verdicts.push(verdict);
+                }
+                Record::Sample(_) => {}
+            }
+        }
+    }
+}
+
+/// Records of other libraries carry the name of the library; they are in the table of the comparison.
+fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<Rate> {
+    if case.extra.contains_key("library") {
+        return None;
+    }
+    let median = Some(summary.t_median).filter(|time| *time > 0.0)?;
+    let number = |name: &str| case.params.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let rate = |ns_per_step: f64| 1e9 / ns_per_step;
+    Some(Rate {
+        time: run.map(|run| digits(&run.started_at)).unwrap_or_default(),
+        machine: run.map(|run| run.machine.fingerprint.clone()).unwrap_or_default(),
+        device: "cpu".to_owned(),
+        env: case.env.clone(),
+        agent: case.agent.clone().unwrap_or_default(),
+        kind: Some(case.kind),
+        num_envs: number("n_envs"),
+        threads: number("threads"),
+        chunk: number("chunk"),
+        steps_per_second: rate(median),
+        spread: summary.ci95.map(|[low, high]| Spread::Interval(rate(high), rate(low))),
+        startup_s: None,
+    })
+}
+
+/// A row of a table whose columns may be missing.
+struct Row<'a> {
+    columns: &'a [String],
+    cells: &'a [String],
+}
+
+impl Row<'_> {
+    fn text(&self, column: &str) -> String {
+        let position = self.columns.iter().position(|name| name == column);
+        position.map(|i| self.cells[i].clone()).unwrap_or_default()
+    }
+
+    fn number(&self, column: &str) -> Option<f64> {
+        self.text(column).trim().parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    /// Python writes `True`.
+    fn success(&self) -> bool {
+        !self.text("success").eq_ignore_ascii_case("false")
+    }
+}
+
+fn rate_of(row: &Row<'_>, time: &str) -> Option<Rate> {
+    let steps_per_second = row.number("total_throughput_steps_per_s").filter(|rate| row.success() && *rate > 0.0)?;
+    let kind = row.text("kind");
+    let total = row.number("num_steps").zip(row.number("num_envs")).map(|(steps, envs)| steps * envs);
+    let range = total.zip(row.number("time_min_s").zip(row.number("time_max_s")));
+    let range = range.filter(|(_, (fastest, slowest))| *fastest > 0.0 && slowest >= fastest);
+    Some(Rate {
+        time: time.to_owned(),
+        machine: row.text("cpu_model"),
+        device: Some(row.text("device")).filter(|device| !device.is_empty()).unwrap_or("cpu".to_owned()),
+        env: row.text("env_name"),
+        agent: row.text("agent"),
+        kind: Kind::ALL.into_iter().find(|known| known.name() == kind),
+        num_envs: row.number("num_envs")?,
+        threads: row.number("threads").unwrap_or(0.0),
+        chunk: row.number("scan_chunk_size").unwrap_or(0.0),
+        steps_per_second,
+        spread: range.map(|(total, (fastest, slowest))| Spread::Range(total / slowest, total / fastest)),
+        startup_s: row.number("startup_s"),
+    })
+}
+
+fn memory_of(row: &Row<'_>) -> Option<MemoryUse> {
+    Some(MemoryUse {
+        device: Some(row.text("device")).filter(|device| !device.is_empty()).unwrap_or("cpu".to_owned()),
+        env: row.text("env_name"),
+        num_envs: row.number("num_envs").filter(|_| row.success())?,
+        chunk: row.number("scan_chunk_size").unwrap_or(0.0),
+        arrays_mb: row.number("pytree_total_mb"),
+        predicted_mb: row.number("predicted_mb"),
+        peak_rss_mb: row.number("peak_rss_mb"),
+        delta_mb: row.number("cpu_delta_mb"),
+    })
+}
+
+fn peer_of(row: &Row<'_>, time: &str) -> Peer {
+    let pair = |low: &str, high: &str| row.number(low).zip(row.number(high));
+    Peer {
+        time: time.to_owned(),
+        library: row.text("library"),
+        library_version: row.text("library_version"),
+        mode: row.text("mode"),
+        env: row.text("env_name"),
+        kind: row.text("kind"),
+        num_envs: row.number("num_envs").unwrap_or(0.0),
+        steps_per_second: row.number("throughput_steps_per_s").filter(|_| row.success()),
+        interval: pair("throughput_ci_low", "throughput_ci_high"),
+        phalanx_speedup: row
+            .number("phalanx_speedup")
+            .zip(pair("phalanx_speedup_ci_low", "phalanx_speedup_ci_high"))
+            .map(|(ratio, (low, high))| (ratio, low, high)),
+        startup_s: row.number("compile_time_s"),
+        error: row.text("error"),
+    }
+}
+
+fn unusable(path: &Path, reason: String) -> Error {
+    Error::Unusable { path: path.to_owned(), reason }
+}
+
+/// `20260722_130501` of a name that ends in it; empty without one.
+fn time_of_name(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let parts: Vec<&str> = stem.split('_').collect();
+    let is_number = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
+    let found = parts.windows(2).rev().find(|pair| is_number(pair[0], 8) && is_number(pair[1], 6));
+    found.map(|pair| pair.join("_")).unwrap_or_default()
+}
+
+/// `20260722_130501` of a time such as `2026-07-22T13:05:01Z`.
+fn digits(time: &str) -> String {
+    let digits: String = time.chars().filter(char::is_ascii_digit).take(14).collect();
+    if digits.len() < 14 { digits } else { format!("{}_{}", &digits[..8], &digits[8..]) }
+}
+
+/// `2026-07-22 13:05` of `20260722_130501`, for people; other texts stay as they are.
+pub fn readable_time(time: &str) -> String {
+    if time.len() != 15 || !time.is_ascii() {
+        return time.to_owned();
+    }
+    format!("{}-{}-{} {}:{}", &time[..4], &time[4..6], &time[6..8], &time[9..11], &time[11..13])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> Result<Results> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        let mut results = Results::default();
+        results.read_file(&path).map(|()| results)
+    }
+
+    #[test]
+    fn a_table_of_rates_is_read_by_its_columns() {
+        let text = "env_name,num_envs,num_steps,scan_chunk_size,success,time_max_s,time_min_s,\
+                    total_throughput_steps_per_s,kind,threads,error\n\
+                    CartPole-v1,1000,100,256,true,0.02,0.01,8000000,fused_random_rollout,2,\n\
+                    CartPole-v1,1000000,100,32,false,,,,fused_random_rollout,2,out of memory\n";
+        let results = read("throughput_cpu_20260722_130501.csv", text).unwrap();
+        let [rate] = &results.rates[..] else { panic!("{results:?}") };
+        assert_eq!((rate.num_envs, rate.chunk, rate.threads, rate.steps_per_second), (1e3, 256.0, 2.0, 8e6));
+        assert_eq!(rate.spread, Some(Spread::Range(5e6, 1e7)));
+        assert_eq!((rate.kind, rate.device.as_str()), (Some(Kind::FusedRandomRollout), "cpu"));
+        assert_eq!(readable_time(&rate.time), "2026-07-22 13:05");
+    }
+
+    #[test]
+    fn memory_and_peers_are_told_apart() {
+        let memory = read("m.csv", "env_name,num_envs,pytree_total_mb,success\nCartPole-v1,1024,0.05,True\n").unwrap();
+        assert_eq!((memory.memory.len(), memory.memory[0].arrays_mb), (1, Some(0.05)));
+        let peers = "library,kind,throughput_steps_per_s,success,error\n\
+                     gymnax,fused_random_rollout,6100000,true,\n\
+                     envpool,host_api_random,,false,pip install envpool\n";
+        let peers = read("c.csv", peers).unwrap().peers;
+        assert_eq!((peers[0].steps_per_second, peers[1].steps_per_second), (Some(6.1e6), None));
+        assert_eq!(peers[1].error, "pip install envpool");
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused_alone_and_skipped_in_a_folder() {
+        assert!(matches!(read("x.csv", "a,b\n1,2\n"), Err(Error::UnknownTable { .. })));
+        assert!(matches!(read("x.txt", ""), Err(Error::Unusable { .. })));
+        assert!(matches!(read("x.json", "{"), Err(Error::Unusable { .. })));
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("a.csv", "a,b\n1,2\n"), ("b.csv", "a,a\n"), ("c.json", "{"), ("d.json", "{}")] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mut results = Results::default();
+        results.read_folder(folder.path()).unwrap();
+        assert!(results.is_empty());
+        assert_eq!(results.damaged.len(), 2, "{:?}", results.damaged);
+    }
+
+    #[test]
+    fn the_golden_records_have_rates_and_verdicts() {
+        let mut results = Results::default();
+        results.read_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records_v1.jsonl")).unwrap();
+        assert!(!results.runs.is_empty() && !results.rates.is_empty() && !results.verdicts.is_empty());
+        assert!(results.rates[0].steps_per_second > 0.0);
+    }
+}
