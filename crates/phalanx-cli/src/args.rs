@@ -390,9 +390,9 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let Expanded { arguments, source } = config_file::expand(std::env::args_os().collect())?;
     Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
-            "a command is needed (see 'phalanx --help')",
-        ),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Failure::input("a command is needed (see 'phalanx --help')")
+        }
         _ => {
             let rendered = error.render().to_string();
             let said = rendered

@@ -15,8 +15,8 @@ mod files;
 mod machine;
 mod monitoring;
 mod progress;
-mod tally;
 mod subject;
+mod tally;
 mod text;
 mod workloads;
 

@@ -12,9 +12,10 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Progress in environment steps.
+/// Progress in environment steps, or in something else that is counted.
 pub(crate) struct Progress {
     what: String,
+    unit: &'static str,
     total: u64,
     done: u64,
     start: Instant,
@@ -35,7 +36,13 @@ impl Progress {
             (false, true) => Display::Bar(None),
             (false, false) => Display::Lines { next: start + LINE_INTERVAL },
         };
-        Self { what: what.into(), total, done: 0, start, display }
+        Self { what: what.into(), unit: "steps", total, done: 0, start, display }
+    }
+
+    /// Counts something else than steps.
+    pub(crate) fn counting(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
     }
 
     /// Prints a line on standard error without tearing the bar.
@@ -56,8 +63,9 @@ impl Progress {
                 if let Some(bar) = bar {
                     bar.set_position(self.done);
                 } else if now - self.start > PATIENCE {
-                    let template = "{msg} [{wide_bar}] {percent}%  {human_rate} steps/s  ETA {eta}";
-                    let style = ProgressStyle::with_template(template).expect("the template is valid");
+                    let template =
+                        format!("{{msg}} [{{wide_bar}}] {{percent}}%  {{human_rate}} {}/s  ETA {{eta}}", self.unit);
+                    let style = ProgressStyle::with_template(&template).expect("the template is valid");
                     let style = style.with_key(
                         "human_rate",
                         |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
@@ -79,7 +87,7 @@ impl Progress {
                 let rate = self.done as f64 / elapsed;
                 let left = (self.total - self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
-                eprintln!("{}: {percent:.0}%, {} steps/s, {left:.0} s left", self.what, text::short(rate));
+                eprintln!("{}: {percent:.0}%, {} {}/s, {left:.0} s left", self.what, text::short(rate), self.unit);
             }
             Display::Lines { .. } => {}
         }

@@ -143,6 +143,35 @@ pub struct PairRun {
     pub b: Process,
 }
 
+impl PairRun {
+    /// ln(t_A / t_B) of each turn, from the first.
+    pub fn log_ratios(&self) -> Vec<f64> {
+        self.a.timings.iter().zip(&self.b.timings).map(|(a, b)| log_ratio(a, b)).collect()
+    }
+
+    /// Those after the ratio has settled.
+    pub fn steady_log_ratios(&self) -> Vec<f64> {
+        self.log_ratios().split_off(self.discarded())
+    }
+
+    /// Whether the ratio settled. The times themselves need not: where a machine changes its speed, sides that take
+    /// turns change together.
+    pub fn is_steady(&self) -> bool {
+        self.steady().is_none_or(|steady| steady.is_steady())
+    }
+
+    /// Turns before the ratio settled, at least the first, which finds cold caches.
+    pub fn discarded(&self) -> usize {
+        let settled = self.steady().filter(SteadyState::is_steady).map_or(0, |steady| steady.discarded);
+        settled.max(usize::from(self.a.timings.len() > 1))
+    }
+
+    fn steady(&self) -> Option<SteadyState> {
+        let ratios: Vec<f64> = self.log_ratios().into_iter().map(f64::exp).collect();
+        SteadyState::of(&ratios, 0.0)
+    }
+}
+
 /// Measures A and B in pairs of processes that live at the same time and take turns, sample by sample, in the order
 /// ABBA or BAAB. Disturbances that last longer than a sample then hit both alike.
 ///
@@ -162,8 +191,21 @@ pub fn compare(
         iterations = Worker::start(side.binary, side.case)?.calibrate(nanoseconds(plan.sample))?.max(iterations);
     }
     let mut pairs = Vec::new();
-    for _ in 0..plan.processes {
-        let order = if random.below(2) == 0 { Order::Ab } else { Order::Ba };
+    let mut first = Order::Ab;
+    for number in 0..plan.processes {
+        // By coin, and the other way around in the pair after.
+        let order = match (number % 2, first) {
+            (0, _) => {
+                if random.below(2) == 0 {
+                    Order::Ab
+                } else {
+                    Order::Ba
+                }
+            }
+            (_, Order::Ab) => Order::Ba,
+            (_, Order::Ba) => Order::Ab,
+        };
+        first = order;
         let mut workers = [Worker::start(a.binary, a.case)?, Worker::start(b.binary, b.case)?];
         let mut timings = [Vec::new(), Vec::new()];
         for turn in 0..plan.samples {
@@ -202,13 +244,29 @@ fn check_same_work(case: &CaseSpec, pair: &PairRun) -> Result<()> {
 /// The log ratio of a pair is the median over its turns: a disturbance of a single sample, of which there are many on
 /// a shared machine, moves a mean and not a median. Nothing is dropped.
 pub fn compared(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparison> {
-    let ratios = pairs.iter().map(|pair| {
-        let from = pair.a.discarded().max(pair.b.discarded());
-        let turns = pair.a.timings.iter().zip(&pair.b.timings).skip(from);
-        let logs: Vec<f64> = turns.map(|(a, b)| (a.time_per_step() / b.time_per_step()).ln()).collect();
-        bootstrap::Pair { a: vec![median(&logs).exp()], b: vec![1.0], interleaved: true }
-    });
-    Comparison::of(&ratios.collect::<Vec<_>>(), confidence, seed)
+    of_log_ratios(pairs.iter().map(|pair| median(&pair.steady_log_ratios())), confidence, seed)
+}
+
+/// Compares A with itself: each of its turns with the next. They lie further apart in time than those of A and B, so
+/// this shows at least as much of what the machine did to the comparison.
+pub fn control(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparison> {
+    let of_pair = |pair: &PairRun| {
+        let turns = &pair.a.timings[pair.discarded()..];
+        let logs: Vec<f64> = turns.chunks_exact(2).map(|two| log_ratio(&two[0], &two[1])).collect();
+        median(&logs)
+    };
+    of_log_ratios(pairs.iter().map(of_pair), confidence, seed)
+}
+
+/// The comparison of sides whose log ratio is known pair by pair.
+pub fn of_log_ratios(logs: impl Iterator<Item = f64>, confidence: f64, seed: u64) -> Option<Comparison> {
+    let pairs: Vec<_> =
+        logs.map(|log| bootstrap::Pair { a: vec![log.exp()], b: vec![1.0], interleaved: true }).collect();
+    Comparison::of(&pairs, confidence, seed).filter(|comparison| comparison.sd.is_finite())
+}
+
+fn log_ratio(a: &Timing, b: &Timing) -> f64 {
+    (a.time_per_step() / b.time_per_step()).ln()
 }
 
 /// What the processes of one arm amount to.

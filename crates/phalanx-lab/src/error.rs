@@ -61,6 +61,15 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// A binary that is something else.
+    #[error(
+        "{} does not answer as a phalanx binary of this version would: it is another program, or too old or too new",
+        .binary.display()
+    )]
+    NotAWorker {
+        /// Which binary.
+        binary: PathBuf,
+    },
     /// Two sides of a comparison that computed different things.
     #[error("{case}: the checksums differ ({a} and {b}), so the two sides did not compute the same")]
     ChecksumMismatch {

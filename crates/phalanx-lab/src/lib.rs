@@ -2,10 +2,12 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
+pub mod affinity;
 pub mod autotune;
 pub mod baseline_file;
 pub mod budget;
 pub mod build_info;
+pub mod calibrations;
 pub mod campaign;
 pub mod case;
 pub mod citation;
@@ -18,20 +20,24 @@ pub mod format;
 pub mod function;
 pub mod guards;
 pub mod hash;
+pub mod history;
 mod json;
+pub mod judgement;
+pub mod kpi;
 mod linux;
 pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod memory_profile;
-pub mod precision;
 pub mod monitor;
+pub mod precision;
 pub mod profile;
 pub mod record;
 pub mod report;
 pub mod results;
 pub mod session;
 pub mod stats;
+pub mod suite;
 pub mod throughput;
 pub mod timestamp;
 pub mod turns;

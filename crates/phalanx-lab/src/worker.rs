@@ -6,9 +6,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::build_info::{BuildInfo, Git};
 use crate::case::CaseSpec;
 use crate::workload::{Timing, Workload, WorkloadMemory, calibrate, time};
 use crate::{Error, Result, memory};
@@ -16,10 +19,15 @@ use crate::{Error, Result, memory};
 /// The arguments that make the `phalanx` binary a worker.
 pub const ARGUMENTS: [&str; 2] = ["bench", "worker"];
 
+/// How long a binary may take to say what it is, before it is taken for something else.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// What a worker is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
+    /// Say what you are.
+    Describe,
     /// The first line: what to measure.
     Prepare(CaseSpec),
     /// Find the number of iterations that take this many nanoseconds.
@@ -34,6 +42,8 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
+    /// To [`Request::Describe`].
+    Description(Box<Description>),
     /// To [`Request::Prepare`].
     Ready(Ready),
     /// To [`Request::Calibrate`]: iterations.
@@ -44,6 +54,15 @@ pub enum Reply {
     Allocations(Option<Allocations>),
     /// The case cannot be measured.
     Failed(String),
+}
+
+/// What a worker is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// How it was built.
+    pub build: BuildInfo,
+    /// From which commit.
+    pub git: Git,
 }
 
 /// A worker that is ready for samples.
@@ -91,6 +110,10 @@ pub fn serve(
     let mut workload: Option<Box<dyn Workload>> = None;
     for line in input.lines() {
         let reply = match (serde_json::from_str(&line?), &mut workload) {
+            (Ok(Request::Describe), _) => Reply::Description(Box::new(Description {
+                build: BuildInfo::of_this_binary(),
+                git: Git::of_this_binary(),
+            })),
             (Ok(Request::Prepare(case)), none) => {
                 let rss_before = memory::rss_bytes();
                 match make(&case) {
@@ -126,6 +149,48 @@ pub fn serve(
     Ok(())
 }
 
+/// Asks a binary what it is. Whatever is no worker, does not start or does not answer is an error.
+pub fn describe(binary: &Path) -> Result<Description> {
+    let mut process = spawn(&mut command(binary))?;
+    let mut requests = process.stdin.take().expect("piped");
+    let replies = process.stdout.take().expect("piped");
+    let (send, answer) = mpsc::channel();
+    // In a thread of its own, because something that is no worker may never say anything.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(std::io::Read::take(replies, 1 << 16)).read_line(&mut line);
+        // Nobody listens any more once we have lost patience.
+        let _ = send.send(read.map(|_| line));
+    });
+    let asked = serde_json::to_writer(&mut requests, &Request::Describe).map_err(std::io::Error::from);
+    let asked = asked.and_then(|()| requests.write_all(b"\n")).and_then(|()| requests.flush());
+    let reply = asked.ok().and_then(|()| answer.recv_timeout(PATIENCE).ok()).and_then(Result::ok);
+    drop(requests);
+    let _ = process.kill();
+    let _ = process.wait();
+    match reply.as_deref().map(serde_json::from_str) {
+        Some(Ok(Reply::Description(description))) => Ok(*description),
+        _ => Err(Error::NotAWorker { binary: binary.to_owned() }),
+    }
+}
+
+/// The command that makes `binary` a worker.
+fn command(binary: &Path) -> Command {
+    // A bare name would be looked for in PATH, and the user means a file.
+    let program = if binary.components().count() == 1 { Path::new(".").join(binary) } else { binary.to_owned() };
+    let mut command = Command::new(program);
+    command.args(ARGUMENTS);
+    command
+}
+
+fn spawn(command: &mut Command) -> Result<Child> {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    piped.spawn().map_err(|error| Error::Worker {
+        binary: PathBuf::from(command.get_program()),
+        reason: format!("cannot be started: {error}"),
+    })
+}
+
 /// A worker process. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Worker {
@@ -139,19 +204,13 @@ pub struct Worker {
 impl Worker {
     /// Starts `binary` as a worker and lets it prepare a case.
     pub fn start(binary: &Path, case: &CaseSpec) -> Result<Self> {
-        Self::start_command(Command::new(binary).args(ARGUMENTS), case)
+        Self::start_command(&mut command(binary), case)
     }
 
     /// Starts any program that speaks as [`serve`] does, and lets it prepare a case.
     pub fn start_command(command: &mut Command, case: &CaseSpec) -> Result<Self> {
         let binary = PathBuf::from(command.get_program());
-        let failed = |reason: String| Error::Worker { binary: binary.clone(), reason };
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(format!("cannot be started: {error}")))?;
+        let mut process = spawn(command)?;
         let requests = process.stdin.take();
         let replies = BufReader::new(process.stdout.take().expect("piped"));
         let ready =
@@ -281,6 +340,21 @@ mod tests {
     fn without_a_counting_allocator_nothing_is_claimed() {
         let prepare = serde_json::to_string(&Request::Prepare(CaseSpec::rollout("some", 4))).unwrap();
         assert_eq!(answers(&format!("{prepare}\n{{\"allocations\":2}}\n"))[1], Reply::Allocations(None));
+    }
+
+    #[test]
+    fn a_worker_says_what_it_is_at_any_time() {
+        let answers = answers("\"describe\"\n");
+        let [Reply::Description(description)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(description.build, BuildInfo::of_this_binary());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_worker_is_told_apart() {
+        let shell = Path::new("/bin/sh");
+        assert!(matches!(describe(shell), Err(Error::NotAWorker { binary }) if binary == shell));
+        assert!(matches!(describe(Path::new("/nothing/here")), Err(Error::Worker { .. })));
     }
 
     #[test]

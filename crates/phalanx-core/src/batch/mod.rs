@@ -12,6 +12,7 @@ mod kernel;
 mod lane_kernel;
 mod params;
 mod row_wise;
+mod slowdown;
 mod solo_kernel;
 
 pub use config::{BatchConfig, LaneWidth, build, build_solo};

@@ -112,6 +112,11 @@ pub struct BaselineComparison {
 }
 
 impl BaselineComparison {
+    /// Changes of throughput up to this do not count.
+    pub fn threshold_percent(&self) -> f64 {
+        effective_threshold(THROUGHPUT_LOSS, self.noise_percent)
+    }
+
     /// Applies the rules to a change of throughput and to peak memory (baseline, current), which has no noise of its
     /// own: a process needs what it needs.
     pub fn of(throughput: &Change, (baseline_memory, current_memory): (f64, f64), noise_percent: f64) -> Self {

@@ -1,20 +1,23 @@
 //! `phalanx bench ab`: two builds against each other.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
-use phalanx_lab::campaign::{self, PairRun, Plan, Side};
-use phalanx_lab::case::CaseSpec;
-use phalanx_lab::record::new_run_id;
-use phalanx_lab::stats::interval::{CONFIDENCE, minimum_detectable_effect};
-use phalanx_lab::stats::paired::Comparison;
-use phalanx_lab::stats::verdict::{Finding, Tier, judge};
+use phalanx_lab::format::format_number;
+use phalanx_lab::guards::{self, Readings, Status};
+use phalanx_lab::judgement::Judgement;
+use phalanx_lab::record::{Record, Summary};
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::verdict::Verdict;
+use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
 
+use super::paired::{Copies, Looks, Margin, PlanArgs, RESULTS_FOLDER, cases, percentage};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct AbArgs {
@@ -25,113 +28,153 @@ pub(crate) struct AbArgs {
     /// What to measure; may be given several times
     #[arg(long = "case", value_name = "CASE", default_value = "CartPole-v1/fused_random_rollout/n4096/t1")]
     cases: Vec<String>,
-    /// Pairs of processes
-    #[arg(long, value_name = "P", default_value = "10", value_parser = clap::value_parser!(u16).range(2..=1000))]
-    pairs: u16,
-    /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
-    samples: u16,
-    /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    sample_ms: u32,
-    /// Differences below this are none, in per cent
-    #[arg(long, value_name = "PCT", default_value = "1")]
-    margin: f64,
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// The most looks: as many pairs again are measured while the answer is open
+    #[arg(long, value_name = "L", default_value = "2", value_parser = clap::value_parser!(u8).range(1..=10))]
+    looks: u8,
+    /// Differences below this are none, in per cent [default: 1, or what identical code shows (bench doctor)]
+    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    margin: Option<f64>,
     /// An inconclusive answer fails too
     #[arg(long)]
     strict: bool,
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    results_dir: PathBuf,
+    /// A word that the records carry; may be given several times
+    #[arg(long = "tag", value_name = "T")]
+    tags: Vec<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 #[derive(Serialize)]
-struct Report {
+struct Document {
+    run_id: String,
+    records: Option<PathBuf>,
+    a: Binary,
+    b: Binary,
+    guards: Readings,
+    cases: Vec<CaseReport>,
+    verdict: String,
+    exit_code: u8,
+}
+
+#[derive(Serialize)]
+struct Binary {
+    path: PathBuf,
+    #[serde(flatten)]
+    description: Description,
+}
+
+#[derive(Serialize)]
+struct CaseReport {
     case: String,
-    comparison: Option<Comparison>,
-    minimum_detectable_effect: Option<f64>,
-    finding: Finding,
+    pairs: usize,
+    a: Summary,
+    b: Summary,
+    margin_percent: f64,
+    margin_origin: String,
+    confidence: f64,
+    #[serde(flatten)]
+    judgement: Judgement,
     exit_code: u8,
 }
 
 pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
-    let cases = args.cases.iter().map(|case| CaseSpec::parse(case)).collect::<Result<Vec<_>, _>>();
-    let cases = cases.map_err(|error| Failure::input(error.to_string()))?;
+    let cases = cases(&args.cases)?;
+    let [a, b] = [&args.a, &args.b].map(|path| {
+        worker::describe(path).map(|description| Binary { path: path.clone(), description }).map_err(Failure::from)
+    });
+    let (a, b) = (a?, b?);
     let copies = Copies::new(&args.a, &args.b)?;
+    let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
+    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
+    let builds = guards::build_mismatch(&a.description.build, &b.description.build);
+    if builds.status == Status::Refuse {
+        eprintln!("warning: the builds differ in more than their code: {}", builds.value);
+    }
+    let looks = Looks { plan: args.plan.plan(), looks: args.looks.into(), cases: cases.len() };
     let mut reports = Vec::new();
     for case in &cases {
-        let plan = Plan {
-            processes: usize::from(args.pairs),
-            samples: usize::from(args.samples),
-            sample: Duration::from_millis(args.sample_ms.into()),
-            ..Plan::default()
-        };
-        let side = |binary| Side { binary, case };
-        let mut done = 0;
-        let progress = |_: &PairRun| {
-            done += 1;
-            if !args.output.quiet {
-                eprintln!("{}: pair {done} of {}", case.id(), plan.processes);
-            }
-        };
-        let pairs = campaign::compare(side(&copies.a), side(&copies.b), &plan, true, progress)?;
-        reports.push(judge_pairs(case, &pairs, args));
+        let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
+        let total = looks.plan.processes * looks.looks;
+        let mut progress = Progress::new(case.id(), total as u64, args.output.quiet).counting("pairs");
+        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut progress, Judgement::is_open)?;
+        drop(progress);
+        let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
+        let exit_code = judgement.finding.verdict.exit_code(args.strict);
+        session.record(&Record::Verdict(judgement.record(&session.run.run_id, &case.id(), exit_code)))?;
+        reports.push(CaseReport {
+            case: case.id(),
+            pairs: pairs.len(),
+            a: of_a,
+            b: of_b,
+            margin_percent: margin.percent,
+            margin_origin: margin.origin,
+            confidence: looks.confidence(),
+            judgement,
+            exit_code,
+        });
+    }
+    let mut guards = session.guards();
+    guards.0.insert("builds".to_owned(), builds);
+    let worst = reports.iter().max_by_key(|report| weight(report.judgement.finding.verdict)).expect("at least a case");
+    let exit_code = worst.exit_code;
+    let mut last = worst.judgement.finding.clone();
+    if reports.len() > 1 {
+        last.reason = format!("{}: {}", worst.case, last.reason);
     }
     if args.output.json {
-        print_json(&reports)?;
+        let records = session.path();
+        let run_id = session.run.run_id.clone();
+        print_json(&Document { run_id, records, a, b, guards, verdict: last.to_string(), exit_code, cases: reports })?;
     } else {
-        print(&reports.iter().map(|report| format!("{}\n  {}\n", report.case, report.finding)).collect::<String>())?;
+        let records = session.path().map(|path| format!("records: {}\n", path.display())).unwrap_or_default();
+        print(&format!("{}{records}{last}\n", table(&reports)))?;
     }
-    match reports.iter().map(|report| report.exit_code).max() {
-        Some(0) | None => Ok(()),
-        Some(code) => Err(Failure::Verdict(code)),
-    }
+    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
 }
 
-fn judge_pairs(case: &CaseSpec, pairs: &[PairRun], args: &AbArgs) -> Report {
-    let comparison = campaign::compared(pairs, CONFIDENCE, seed_of(&new_run_id()));
-    let theta = (1.0 + args.margin / 100.0).ln();
-    let (verdict, reason) = match &comparison {
-        Some(comparison) => (judge(comparison.deciding, theta), format!("margin {} %", args.margin)),
-        None => (phalanx_lab::stats::verdict::Verdict::Noisy, "too few samples".to_owned()),
-    };
-    Report {
-        case: case.id(),
-        minimum_detectable_effect: comparison.and_then(|c| minimum_detectable_effect(c.sd, c.pairs)),
-        finding: Finding {
-            verdict,
-            tier: Tier::Paired,
-            ratio: comparison.map(|c| c.speed_up()),
-            interval: comparison.map(|c| c.speed_up_interval()),
-            reason,
-        },
-        comparison,
-        exit_code: verdict.exit_code(args.strict),
+/// What decides where several cases end differently: a regression must not hide behind a noisy case.
+fn weight(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Equivalent => 0,
+        Verdict::Improved => 1,
+        Verdict::InsufficientHistory => 2,
+        Verdict::Inconclusive => 3,
+        Verdict::Noisy => 4,
+        Verdict::Regressed => 5,
+        Verdict::Incomparable => 6,
+        Verdict::ChecksumMismatch => 7,
     }
 }
 
-/// A seed for resampling that the run id decides, so that a report can be made again.
-fn seed_of(run_id: &str) -> u64 {
-    run_id.bytes().fold(0, |seed, byte| phalanx_lab::stats::checksum::mix(seed ^ u64::from(byte)))
-}
-
-/// Both binaries under paths of one length, which no build can change meanwhile.
-struct Copies {
-    _folder: tempfile::TempDir,
-    a: PathBuf,
-    b: PathBuf,
-}
-
-impl Copies {
-    fn new(a: &Path, b: &Path) -> Result<Self, Failure> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Failure::Write { what: "a temporary folder".to_owned(), error })?;
-        let copy = |from: &Path, name: &str| {
-            let to = folder.path().join(name);
-            std::fs::copy(from, &to)
-                .map(|_| to)
-                .map_err(|error| Failure::input(format!("cannot read the binary {}: {error}", from.display())))
-        };
-        let (a, b) = (copy(a, "phalanx-a")?, copy(b, "phalanx-b")?);
-        Ok(Self { _folder: folder, a, b })
+fn table(reports: &[CaseReport]) -> String {
+    let width = reports.iter().map(|report| report.case.len()).max().unwrap_or(0).max(4);
+    let mut text = format!(
+        "{:width$}  {:>9}  {:>9}  {:>8}  {:>17}  {:>10}  {:>5}  {}\n",
+        "case", "A steps/s", "B steps/s", "speed-up", "interval", "detectable", "pairs", "verdict"
+    );
+    for report in reports {
+        let Judgement { finding, minimum_detectable_effect, pairs_needed, .. } = &report.judgement;
+        let rate = |summary: &Summary| format_number(1e9 / summary.t_median);
+        let ratio = finding.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"));
+        let interval = finding.interval.map_or("-".to_owned(), |i| format!("[{:.4}, {:.4}]", i.low, i.high));
+        let detectable =
+            minimum_detectable_effect.map_or("-".to_owned(), |log| format!("{:.2} %", 100.0 * log.exp_m1()));
+        let needed = pairs_needed.map_or(String::new(), |pairs| format!(" (about {pairs} pairs would tell)"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>9}  {:>9}  {ratio:>8}  {interval:>17}  {detectable:>10}  {:>5}  {}{needed}",
+            report.case,
+            rate(&report.a),
+            rate(&report.b),
+            report.pairs,
+            finding.verdict.name(),
+        );
     }
+    text
 }

@@ -5,13 +5,20 @@ mod all;
 mod baseline;
 mod cite;
 mod compare;
+mod comparison;
+mod doctor;
+mod items;
+mod kpi;
 mod memory;
 mod options;
-mod throughput;
-mod profile;
-mod comparison;
+mod paired;
 mod plot;
+mod profile;
 pub(crate) mod report;
+mod safety;
+mod suite;
+mod throughput;
+mod trend;
 mod worker;
 
 use std::time::Instant;
@@ -52,6 +59,16 @@ enum BenchCommand {
     Plot(plot::PlotArgs),
     /// Tell what stored results amount to, as text, JSON or an HTML page
     Report(report::ReportArgs),
+    /// Compare this binary with itself, to know what differences mean nothing on this machine
+    Doctor(doctor::DoctorArgs),
+    /// Run the whole suite: categories, key figures, comparison with a baseline
+    Suite(suite::SuiteArgs),
+    /// Hold key figures against their targets and alert limits
+    Kpi(kpi::KpiArgs),
+    /// Measure what watching constraints costs
+    Safety(safety::SafetyArgs),
+    /// Show where the history of each case leads, and where it changed
+    Trend(trend::TrendArgs),
     /// Measure what standard input asks for (the lab's own processes)
     #[command(hide = true)]
     Worker,
@@ -70,6 +87,11 @@ pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
         BenchCommand::Comparison(args) => comparison::run(args),
         BenchCommand::Plot(args) => plot::run(args),
         BenchCommand::Report(args) => report::run(args),
+        BenchCommand::Doctor(args) => doctor::run(args),
+        BenchCommand::Suite(args) => suite::run(args),
+        BenchCommand::Kpi(args) => kpi::run(args),
+        BenchCommand::Safety(args) => safety::run(args),
+        BenchCommand::Trend(args) => trend::run(args),
         BenchCommand::Worker => worker::run(start),
     }
 }

@@ -1,0 +1,126 @@
+//! `phalanx bench doctor`: this binary against itself, to know what differences mean nothing on this machine.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use phalanx_lab::calibrations::{StoredCalibration, cache_folder};
+use phalanx_lab::campaign::Plan;
+use phalanx_lab::guards::{Readings, Status};
+use phalanx_lab::session::Session;
+use serde::Serialize;
+
+use super::paired::{Copies, PlanArgs, RESULTS_FOLDER, cases, seed_of};
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// What to calibrate; may be given several times
+    #[arg(long = "case", value_name = "CASE", default_value = "CartPole-v1/fused_random_rollout/n4096/t1")]
+    cases: Vec<String>,
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Comparisons of the binary with itself, drawn from the measured pairs
+    #[arg(long, value_name = "K", default_value = "200", value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    comparisons: u32,
+    /// Pairs that are measured [default: three times as many as a comparison has]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u16).range(4..=10_000))]
+    measured_pairs: Option<u16>,
+    /// Folder for the records; the calibration itself goes to PHALANX_CACHE_DIR or ~/.phalanx
+    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    results_dir: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Document {
+    run_id: String,
+    records: Option<PathBuf>,
+    guards: Readings,
+    calibrations: Vec<Stored>,
+}
+
+#[derive(Serialize)]
+struct Stored {
+    file: PathBuf,
+    #[serde(flatten)]
+    calibration: StoredCalibration,
+}
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    let cases = cases(&args.cases)?;
+    let plan = args.plan.plan();
+    let measured_pairs = args.measured_pairs.map_or(3 * plan.processes, usize::from);
+    if measured_pairs <= plan.processes {
+        return Err(Failure::input(format!(
+            "--measured-pairs is {measured_pairs}, but comparisons of {} pairs can only be drawn from more",
+            plan.processes
+        )));
+    }
+    let folder = cache_folder()
+        .ok_or_else(|| Failure::input("there is no home folder to keep calibrations in; set PHALANX_CACHE_DIR"))?;
+    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let copies = Copies::new(&own, &own)?;
+    let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
+    let mut session = Session::start("doctor", threads, Vec::new(), Some(&args.results_dir))?;
+    let machine = (session.run.machine.fingerprint.clone(), session.run.machine.name.clone());
+    let seed = seed_of(&session.run.run_id);
+    let mut stored = Vec::new();
+    for case in &cases {
+        let mut progress = Progress::new(case.id(), measured_pairs as u64, args.output.quiet).counting("pairs");
+        let all = Plan { processes: measured_pairs, seed, ..plan };
+        let pairs = copies.compare((case, case), &all, true, Some(&mut progress))?;
+        drop(progress);
+        session.record_pairs((case, case), "doctor", &pairs)?;
+        let comparisons = args.comparisons as usize;
+        let calibration = StoredCalibration::of((&machine.0, &machine.1), case, &plan, &pairs, comparisons, seed)
+            .ok_or_else(|| Failure::input(format!("{}: too few samples to calibrate with", case.id())))?;
+        stored.push(Stored { file: calibration.save(&folder)?, calibration });
+    }
+    let guards = session.guards();
+    if args.output.json {
+        let (run_id, records) = (session.run.run_id.clone(), session.path());
+        return print_json(&Document { run_id, records, guards, calibrations: stored });
+    }
+    print(&text(&machine.1, &guards, &stored))
+}
+
+fn text(machine: &str, guards: &Readings, stored: &[Stored]) -> String {
+    let mut text = format!("{machine}\n");
+    // Writing to a string cannot fail.
+    for (name, reading) in guards.0.iter().filter(|(_, reading)| reading.status > Status::Ok) {
+        let status = match reading.status {
+            Status::Unknown => "unknown",
+            Status::Warn => "warns",
+            _ => "refuses",
+        };
+        let _ = writeln!(text, "  {name} {status}: {}", reading.value);
+    }
+    for Stored { file, calibration: stored } in stored {
+        let found = &stored.calibration;
+        let percent = |log: f64| 100.0 * log.exp_m1();
+        let _ = write!(
+            text,
+            "{}\n  false alarms  {} of {} comparisons ({:.1} % to {:.1} %), drawn from {} pairs{}\n  \
+             margin        {:.2} % (95 % of identical comparisons stay below)\n  \
+             detectable    {:.2} % with {} pairs of spread {:.2} %\n  stored        {}\n",
+            stored.case_id,
+            found.false_alarms,
+            found.comparisons,
+            100.0 * found.false_alarm_rate.low,
+            100.0 * found.false_alarm_rate.high,
+            stored.measured_pairs,
+            if found.miscalibrated { ": too many, verdicts will be noisy" } else { "" },
+            percent(found.threshold),
+            percent(stored.minimum_detectable_effect),
+            stored.pairs,
+            100.0 * stored.sd,
+            file.display()
+        );
+    }
+    text
+}

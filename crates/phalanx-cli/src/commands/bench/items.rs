@@ -1,0 +1,428 @@
+//! What suites are made of: items of five categories, measured alone or in turns with the binary of a baseline.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use phalanx_core::space::ActionMask;
+use phalanx_envs::registry;
+use phalanx_lab::campaign::{self, PairRun, Plan, Process};
+use phalanx_lab::case::CaseSpec;
+use phalanx_lab::judgement::Judgement;
+use phalanx_lab::kpi::Figure;
+use phalanx_lab::memory;
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
+use phalanx_lab::stats::line::{Line, Point};
+use phalanx_lab::stats::paired::Comparison;
+use phalanx_lab::stats::regression::Change;
+use phalanx_lab::stats::verdict::{Tier, Verdict};
+use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
+
+use super::paired::{Copies, Looks, Margin, calibration_of, seed_of};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::workloads;
+
+/// Changes of throughput that a suite reports, in per cent of the baseline.
+const THROUGHPUT_RULE: f64 = 10.0;
+
+/// Pairs that the definition of safety overhead asks for.
+const OVERHEAD_PAIRS: usize = 7;
+
+/// Repeats of the leak test.
+const LEAK_REPEATS: u64 = 100;
+
+/// Growth per repeat that is a leak: a page.
+const LEAK_BYTES: f64 = 4096.0;
+
+const MIB: f64 = 1_048_576.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Category {
+    Kernel,
+    Environment,
+    Safety,
+    Memory,
+    Startup,
+}
+
+impl Category {
+    pub(super) const ALL: [Self; 5] = [Self::Kernel, Self::Environment, Self::Safety, Self::Memory, Self::Startup];
+
+    /// Its name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Environment => "environment",
+            Self::Safety => "safety",
+            Self::Memory => "memory",
+            Self::Startup => "startup",
+        }
+    }
+
+    /// Its name in results.
+    fn of_results(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel_performance",
+            Self::Environment => "environment_simulation",
+            Self::Safety => "safety_validation",
+            Self::Memory => "memory_performance",
+            Self::Startup => "startup_performance",
+        }
+    }
+}
+
+/// One line of a suite.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) category: Category,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// Steps in a second.
+    Speed(CaseSpec),
+    /// Process starts in a second, up to the first outputs, and the memory that it takes.
+    Start(CaseSpec),
+    /// Making and dropping over and over.
+    Leak(CaseSpec),
+    /// What watching constraints costs.
+    Overhead(CaseSpec),
+}
+
+/// The industrial environments: those that have constraints.
+pub(super) fn industrial() -> Vec<&'static str> {
+    let specs = registry::ENTRIES.iter().map(registry::Entry::spec);
+    specs.filter(|spec| !spec.constraints.is_empty()).map(|spec| spec.name).collect()
+}
+
+/// The items of a category.
+pub(super) fn items(category: Category) -> Vec<Item> {
+    let item = |name: String, what| Item { name: format!("{}/{name}", category.name()), category, what };
+    let sized = |env: &str, n: usize| format!("{env}/n{n}");
+    match category {
+        Category::Kernel => {
+            let sizes = [100, 1_000, 10_000, 100_000].map(|n| ("CartPole-v1", n));
+            let cases = sizes.into_iter().chain([("CcasrGfpControl-v1", 1_000)]);
+            cases.map(|(env, n)| item(sized(env, n), What::Speed(CaseSpec::rollout(env, n)))).collect()
+        }
+        Category::Environment => industrial()
+            .into_iter()
+            .flat_map(|env| {
+                let rollout = CaseSpec::rollout(env, 1000);
+                let off = CaseSpec { safety: "off".to_owned(), ..rollout.clone() };
+                let host = registry::find(env).is_ok_and(|entry| entry.spec().action_mask != ActionMask::Binding);
+                let step = host.then(|| item(format!("{env}/step"), What::Speed(CaseSpec::host_api(env, 1))));
+                let rollouts = [("safety-on", rollout), ("safety-off", off)];
+                step.into_iter()
+                    .chain(rollouts.map(|(name, case)| item(format!("{env}/rollout/{name}"), What::Speed(case))))
+            })
+            .collect(),
+        Category::Safety => industrial()
+            .into_iter()
+            .flat_map(|env| [1, 1000].map(|n| (sized(env, n), CaseSpec::rollout(env, n))))
+            .map(|(name, case)| item(name, What::Overhead(case)))
+            .collect(),
+        Category::Memory => {
+            let sizes = [100_000, 1_000_000].map(|n| (sized("CartPole-v1", n), CaseSpec::rollout("CartPole-v1", n)));
+            let leak = item("leak".to_owned(), What::Leak(CaseSpec::rollout("CartPole-v1", 1000)));
+            sizes.into_iter().map(|(name, case)| item(name, What::Start(case))).chain([leak]).collect()
+        }
+        Category::Startup => ["CartPole-v1"]
+            .into_iter()
+            .chain(industrial())
+            .map(|env| item(env.to_owned(), What::Start(CaseSpec::rollout(env, 1))))
+            .collect(),
+    }
+}
+
+/// What an item showed.
+pub(super) struct Outcome {
+    pub(super) result: BenchmarkResult,
+    pub(super) against: Option<Against>,
+    /// Key figures that it gives.
+    pub(super) figures: Vec<(&'static str, Figure)>,
+}
+
+/// Measures items.
+pub(super) struct Runner<'a> {
+    pub(super) session: &'a mut Session,
+    /// This binary.
+    pub(super) own: &'a Path,
+    /// A: the binary of the baseline, B: this one.
+    pub(super) against: Option<&'a Copies>,
+    pub(super) looks: Looks,
+    pub(super) quiet: bool,
+    /// The name under which records keep the cases.
+    pub(super) suite: &'static str,
+}
+
+impl Runner<'_> {
+    /// Measures an item.
+    pub(super) fn run(&mut self, item: &Item) -> Result<Outcome, Failure> {
+        let category = item.category.of_results();
+        match &item.what {
+            What::Speed(case) => {
+                let (processes, against) = self.speed(item, case)?;
+                let result = BenchmarkResult::of_case(&item.name, category, case, &processes);
+                let figures = step_time(item, case, &result).into_iter().collect();
+                Ok(Outcome { result, against, figures })
+            }
+            What::Start(case) => {
+                let (processes, against) = self.starts(item, case)?;
+                let result = BenchmarkResult::of_start(&item.name, category, case, &processes);
+                let figures = start_figures(item, &result, &processes);
+                Ok(Outcome { result, against, figures })
+            }
+            What::Leak(case) => Ok(Outcome { result: leak(item, category, case)?, against: None, figures: Vec::new() }),
+            What::Overhead(case) => {
+                let overhead = self.overhead(case)?;
+                let Overhead { percent, interval, .. } = overhead;
+                let mut result = BenchmarkResult::of_case(&item.name, category, case, &overhead.monitored);
+                result.metadata.insert("safety_validation_overhead_percent".to_owned(), percent.into());
+                result
+                    .metadata
+                    .insert("overhead_interval_percent".to_owned(), vec![interval.low, interval.high].into());
+                result.metadata.insert("acceptable".to_owned(), overhead.acceptable().into());
+                let figure = Figure { measured: Some((percent, interval)), source: item.name.clone() };
+                let figures = vec![("safety_validation_overhead_percent", figure)];
+                Ok(Outcome { result, against: None, figures })
+            }
+        }
+    }
+
+    fn progress(&self, item: &str, total: usize) -> Progress {
+        Progress::new(item, total as u64, self.quiet).counting("processes")
+    }
+
+    fn alone(&mut self, name: &str, case: &CaseSpec, plan: &Plan) -> Result<Vec<Process>, Failure> {
+        let mut progress = self.progress(name, plan.processes);
+        let measured = campaign::measure(self.own, std::slice::from_ref(case), plan, |_, _| progress.advance(1))?;
+        drop(progress);
+        let measured = measured.into_iter().next().expect("one case was measured");
+        self.session.record_measured(&measured, self.suite)?;
+        Ok(measured.processes)
+    }
+
+    fn speed(&mut self, item: &Item, case: &CaseSpec) -> Result<(Vec<Process>, Option<Against>), Failure> {
+        let Some(copies) = self.against else {
+            return Ok((self.alone(&item.name, case, &self.looks.plan.clone())?, None));
+        };
+        let calibration = calibration_of(&self.session.run.machine, case, &self.looks.plan);
+        let noise_percent = calibration.as_ref().map_or(0.0, |stored| stored.noise_percent);
+        // The threshold as a margin of time: 10 % less throughput is 11 % more time.
+        let threshold = THROUGHPUT_RULE.max(3.0 * noise_percent).min(90.0);
+        let margin = Margin {
+            percent: 100.0 * (100.0 / (100.0 - threshold) - 1.0),
+            origin: "the rule of suites".to_owned(),
+            calibration,
+        };
+        let mut progress = self.progress(&item.name, self.looks.plan.processes * self.looks.looks);
+        // Only a loss that could be one is worth a second look.
+        let open = |judgement: &Judgement| {
+            judgement.is_open() && judgement.comparison.is_none_or(|found| found.deciding.low < -margin.theta())
+        };
+        let looked = self.looks.take(copies, case, self.session, &margin, &mut progress, open);
+        drop(progress);
+        let (pairs, judgement) = match looked {
+            Ok(looked) => looked,
+            Err(failure) => return self.without(item, case, failure),
+        };
+        self.session.record_pairs((case, case), self.suite, &pairs)?;
+        let memory = peaks(&pairs);
+        let Some(comparison) = &judgement.comparison else {
+            return Ok((current(pairs), Some(Against::incomparable(judgement.finding.reason))));
+        };
+        let mut against = Against::judged(&change(comparison), memory, noise_percent, Tier::Paired);
+        // What disturbed the machine can take a verdict back, and never makes one.
+        if against.verdict != Verdict::Equivalent && judgement.finding.verdict == Verdict::Noisy {
+            against.verdict = Verdict::Noisy;
+            against.reason = judgement.finding.reason;
+            if let Some(rules) = &mut against.rules {
+                rules.performance_regression = false;
+                rules.severity = rules.memory_regression.then_some(phalanx_lab::stats::regression::Severity::Medium);
+                if rules.memory_regression {
+                    against.verdict = Verdict::Regressed;
+                }
+            }
+        }
+        Ok((current(pairs), Some(against)))
+    }
+
+    /// A case that the baseline's binary cannot measure, or computes otherwise: measured alone.
+    fn without(
+        &mut self,
+        item: &Item,
+        case: &CaseSpec,
+        failure: Failure,
+    ) -> Result<(Vec<Process>, Option<Against>), Failure> {
+        let mut against = Against::incomparable(format!("the binary of the baseline: {failure}"));
+        if matches!(failure, Failure::Lab(phalanx_lab::Error::ChecksumMismatch { .. })) {
+            against = Against {
+                verdict: Verdict::ChecksumMismatch,
+                tier: Tier::Paired,
+                reason: failure.to_string(),
+                ..against
+            };
+        }
+        Ok((self.alone(&item.name, case, &self.looks.plan.clone())?, Some(against)))
+    }
+
+    fn starts(&mut self, item: &Item, case: &CaseSpec) -> Result<(Vec<Process>, Option<Against>), Failure> {
+        // One sample, because a process must have one; what counts is how it started.
+        let plan = Plan { samples: 1, sample: Duration::from_millis(1), ..self.looks.plan };
+        let Some(copies) = self.against else { return Ok((self.alone(&item.name, case, &plan)?, None)) };
+        let mut progress = self.progress(&item.name, plan.processes);
+        let pairs = copies.compare((case, case), &plan, true, Some(&mut progress));
+        drop(progress);
+        let pairs = match pairs {
+            Ok(pairs) => pairs,
+            Err(failure) => return self.without(item, case, failure),
+        };
+        self.session.record_pairs((case, case), self.suite, &pairs)?;
+        let logs = pairs.iter().map(|pair| (pair.a.ready.startup_ns as f64 / pair.b.ready.startup_ns as f64).ln());
+        let seed = seed_of(&self.session.run.run_id);
+        let against = match campaign::of_log_ratios(logs, self.looks.confidence(), seed) {
+            Some(found) => {
+                Against::judged(&change(&found), peaks(&pairs), standard_error_percent(&found), Tier::Paired)
+            }
+            None => Against::incomparable("too few starts"),
+        };
+        Ok((current(pairs), Some(against)))
+    }
+
+    /// What watching the constraints of a case costs: monitor against off, in turns.
+    pub(super) fn overhead(&mut self, case: &CaseSpec) -> Result<Overhead, Failure> {
+        let mode = |mode: &str| CaseSpec { safety: mode.to_owned(), ..case.clone() };
+        let (on, off) = (mode("monitor"), mode("off"));
+        let copies = Copies::new(self.own, self.own)?;
+        let seed = seed_of(&self.session.run.run_id);
+        let plan = Plan { processes: self.looks.plan.processes.max(OVERHEAD_PAIRS), seed, ..self.looks.plan };
+        let mut progress = self.progress(&on.id(), plan.processes);
+        let pairs = copies.compare((&on, &off), &plan, true, Some(&mut progress))?;
+        drop(progress);
+        self.session.record_pairs((&on, &off), self.suite, &pairs)?;
+        let found = campaign::compared(&pairs, CONFIDENCE, seed)
+            .ok_or_else(|| Failure::input(format!("{}: too few samples to compare", on.id())))?;
+        let percent = |log: f64| 100.0 * log.exp_m1();
+        let checksum = pairs.first().and_then(|pair| pair.a.timings.last()).map(|timing| timing.checksum.to_string());
+        Ok(Overhead {
+            percent: percent(found.test.difference),
+            interval: found.deciding.map(percent),
+            pairs: pairs.len(),
+            checksum,
+            monitored: pairs.into_iter().map(|pair| pair.a).collect(),
+        })
+    }
+}
+
+/// What watching constraints costs.
+pub(super) struct Overhead {
+    pub(super) percent: f64,
+    pub(super) interval: Interval,
+    pub(super) pairs: usize,
+    /// Of both sides: they computed the same.
+    pub(super) checksum: Option<String>,
+    monitored: Vec<Process>,
+}
+
+impl Overhead {
+    /// Whether it is below the 10 % that may be spent on it.
+    pub(super) fn acceptable(&self) -> bool {
+        self.percent < 10.0
+    }
+}
+
+fn change(comparison: &Comparison) -> Change {
+    Change::of_throughput(comparison.test.difference, comparison.deciding)
+}
+
+fn standard_error_percent(comparison: &Comparison) -> f64 {
+    100.0 * comparison.sd / (comparison.pairs as f64).sqrt()
+}
+
+/// This binary's side.
+fn current(pairs: Vec<PairRun>) -> Vec<Process> {
+    pairs.into_iter().map(|pair| pair.b).collect()
+}
+
+/// Peak memory of both sides, in MiB.
+fn peaks(pairs: &[PairRun]) -> (Option<f64>, Option<f64>) {
+    let most = |side: fn(&PairRun) -> &Process| {
+        pairs.iter().filter_map(|pair| side(pair).ready.rss_peak).max().map(|bytes| bytes as f64 / MIB)
+    };
+    (most(|pair| &pair.a), most(|pair| &pair.b))
+}
+
+/// Both ends of an interval of rates as times for one, in units of `unit` seconds.
+fn times(rates: Interval, unit: f64) -> Interval {
+    Interval { low: 1.0 / rates.high / unit, high: 1.0 / rates.low / unit }
+}
+
+fn step_time(item: &Item, case: &CaseSpec, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
+    let single = item.category == Category::Environment && case.num_envs == 1;
+    let interval = result.throughput_ci95.filter(|_| single)?;
+    let measured = Some((1e3 / result.throughput, times(interval, 1e-3)));
+    Some(("environment_step_time_ms", Figure { measured, source: item.name.clone() }))
+}
+
+fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -> Vec<(&'static str, Figure)> {
+    if item.category != Category::Startup {
+        return Vec::new();
+    }
+    let figure = |measured, source| Figure { measured, source };
+    let start = result.throughput_ci95.map(|rates| (1.0 / result.throughput, times(rates, 1.0)));
+    let growths: Option<Vec<f64>> = processes
+        .iter()
+        .map(|process| Some(process.ready.rss_peak?.saturating_sub(process.ready.rss_before?) as f64 / MIB))
+        .collect();
+    let growth = growths.filter(|growths| !growths.is_empty()).map(|growths| {
+        let (low, high) = growths.iter().fold((f64::MAX, 0.0_f64), |(low, high), &mb| (low.min(mb), high.max(mb)));
+        (high, Interval { low, high })
+    });
+    vec![
+        ("compilation_time_s", figure(start, item.name.clone())),
+        ("memory_usage_per_episode_mb", figure(growth, format!("{}, from before it was made", item.name))),
+    ]
+}
+
+/// The figures of all outcomes: of several items, the worst. Each is better when lower.
+pub(super) fn figures(outcomes: &[Outcome]) -> BTreeMap<String, Figure> {
+    let mut all: BTreeMap<String, Figure> = BTreeMap::new();
+    let value = |figure: &Figure| figure.measured.map_or(f64::MIN, |(value, _)| value);
+    for (name, figure) in outcomes.iter().flat_map(|outcome| &outcome.figures) {
+        if all.get(*name).is_none_or(|worst| value(figure) > value(worst)) {
+            all.insert((*name).to_owned(), figure.clone());
+        }
+    }
+    for name in ["policy_inference_time_ms", "training_throughput_steps_per_sec"] {
+        let source = "needs the learners, which this version does not have".to_owned();
+        all.insert(name.to_owned(), Figure { measured: None, source });
+    }
+    all
+}
+
+/// Makes and drops a case over and over; what stays behind each time is a leak.
+fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult, Failure> {
+    let mut points = Vec::new();
+    let mut result =
+        Benchmark::new(&item.name, category).iterations(LEAK_REPEATS).warmup(10).metadata("case", case.id()).run(
+            || {
+                workloads::of(case)?.run(1);
+                if let Some(rss) = memory::rss_bytes() {
+                    points.push(Point { x: points.len() as f64, y: rss as f64, weight: 1.0 });
+                }
+                Ok::<_, Failure>(())
+            },
+        )?;
+    let slope = Line::fit(&points).and_then(|line| Some((line.slope, line.slope_interval(CONFIDENCE)?)));
+    if let Some((bytes, interval)) = slope {
+        result.metadata.insert("bytes_per_repeat".to_owned(), bytes.into());
+        result.metadata.insert("bytes_per_repeat_interval".to_owned(), vec![interval.low, interval.high].into());
+        result.metadata.insert("leaks".to_owned(), (interval.low > LEAK_BYTES).into());
+    }
+    Ok(result)
+}

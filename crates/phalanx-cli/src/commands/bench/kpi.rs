@@ -1,0 +1,186 @@
+//! `phalanx bench kpi`: key figures against their targets.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx_core::Error;
+use phalanx_lab::campaign::Plan;
+use phalanx_lab::kpi::{self, Kpi, Limits, Targets};
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::verdict::{Better, KpiVerdict};
+use serde::{Deserialize, Serialize};
+
+use super::items::{self, Category, Runner};
+use super::paired::{Looks, RESULTS_FOLDER};
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::files;
+
+#[derive(Debug, Args)]
+pub(crate) struct KpiArgs {
+    /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
+    #[arg(long, value_name = "FILE")]
+    kpi: Option<PathBuf>,
+    /// Processes of each benchmark
+    #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    processes: u16,
+    /// Samples of each process
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    samples: u16,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    sample_ms: u32,
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    results_dir: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Document {
+    run_id: String,
+    records: Option<PathBuf>,
+    kpis: Vec<Kpi>,
+    violations: Vec<String>,
+    exit_code: u8,
+}
+
+pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
+    let targets = targets(args.kpi.as_deref())?;
+    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.results_dir))?;
+    let plan = Plan {
+        processes: args.processes.into(),
+        samples: args.samples.into(),
+        sample: Duration::from_millis(args.sample_ms.into()),
+        ..Plan::default()
+    };
+    let needed = [Category::Environment, Category::Safety, Category::Startup];
+    let needed: Vec<_> =
+        needed.into_iter().flat_map(items::items).filter(|item| !item.name.contains("/rollout/")).collect();
+    let looks = Looks { plan, looks: 1, cases: 1 };
+    let mut outcomes = Vec::new();
+    for item in &needed {
+        let quiet = args.output.quiet;
+        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "kpi" };
+        outcomes.push(runner.run(item)?);
+    }
+    let kpis = kpi::check(&items::figures(&outcomes), &targets);
+    let violations: Vec<String> =
+        kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
+    let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
+    if args.output.json {
+        let (run_id, records) = (session.run.run_id.clone(), session.path());
+        print_json(&Document { run_id, records, kpis, violations, exit_code })?;
+    } else {
+        print(&kpi_lines(&kpis))?;
+    }
+    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+}
+
+/// One line for each figure.
+pub(super) fn kpi_lines(kpis: &[Kpi]) -> String {
+    let mut text = String::new();
+    for kpi in kpis {
+        let value = match (kpi.value, kpi.interval) {
+            (Some(value), Some(interval)) => format!("{value:.4} [{:.4}, {:.4}]", interval.low, interval.high),
+            _ => "-".to_owned(),
+        };
+        let better = match kpi.better {
+            Better::Lower => "<",
+            Better::Higher => ">",
+        };
+        let Kpi { name, target, alert, source, .. } = kpi;
+        let verdict = verdict_name(kpi.verdict);
+        let limits = format!("target {better} {target}, alert {alert}");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{verdict:8}  {name:34}  {value:28}  {limits:28}  {source}");
+    }
+    text
+}
+
+pub(super) fn verdict_name(verdict: KpiVerdict) -> &'static str {
+    match verdict {
+        KpiVerdict::Met => "met",
+        KpiVerdict::Warn => "warn",
+        KpiVerdict::Alert => "ALERT",
+        KpiVerdict::NotShown => "not_shown",
+    }
+}
+
+/// A table of a file of targets; what is left out stays as it is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Override {
+    target: Option<f64>,
+    alert: Option<f64>,
+    better: Option<Better>,
+}
+
+/// The built-in targets, changed by a file.
+pub(super) fn targets(file: Option<&Path>) -> Result<Targets, Failure> {
+    let mut targets = Targets::default();
+    let Some(path) = file else { return Ok(targets) };
+    let text = String::from_utf8_lossy(&files::read_regular(path)?).into_owned();
+    let wrong = |why: String| Failure::input(format!("{}: {why}", path.display()));
+    let tables: BTreeMap<String, Override> =
+        toml::from_str(&text).map_err(|error| wrong(error.message().replace('\n', " ")))?;
+    for (name, changed) in tables {
+        let known: Vec<String> = targets.0.keys().cloned().collect();
+        let Some(limits) = targets.0.get_mut(&name) else {
+            return Err(wrong(Error::unknown("figure", &name, None, known).to_string()));
+        };
+        *limits = Limits {
+            target: changed.target.unwrap_or(limits.target),
+            alert: changed.alert.unwrap_or(limits.alert),
+            better: changed.better.unwrap_or(limits.better),
+        };
+        let Limits { target, alert, better } = *limits;
+        let ordered = match better {
+            Better::Lower => target <= alert,
+            Better::Higher => target >= alert,
+        };
+        if !(target.is_finite() && alert.is_finite() && ordered) {
+            return Err(wrong(format!("{name} has the target {target}, which must be better than its alert {alert}")));
+        }
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(text: &str) -> Result<Targets, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kpi.toml");
+        std::fs::write(&path, text).unwrap();
+        targets(Some(&path)).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_file_changes_what_it_names() {
+        let targets = with("[compilation_time_s]\ntarget = 2.0\n").unwrap();
+        assert_eq!((targets.0["compilation_time_s"].target, targets.0["compilation_time_s"].alert), (2.0, 30.0));
+        assert_eq!(targets.0["environment_step_time_ms"], Targets::default().0["environment_step_time_ms"]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, said) in [
+            ("[compilation_time]\ntarget = 1.0", "'compilation_time_s'"),
+            ("[compilation_time_s]\ngoal = 1.0", "goal"),
+            ("[compilation_time_s]\ntarget = 40.0", "must be better than its alert 30"),
+            ("[compilation_time_s]\ntarget = nan", "must be better"),
+            ("nonsense", "kpi.toml"),
+        ] {
+            let message = with(text).unwrap_err();
+            assert!(message.contains(said) && !message.contains('\n'), "{message}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What commands that compare in pairs share: binaries that nothing changes meanwhile, the plan of looks, the margin.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx_lab::calibrations::{self, StoredCalibration};
+use phalanx_lab::campaign::{self, PairRun, Plan, Side};
+use phalanx_lab::case::CaseSpec;
+use phalanx_lab::files;
+use phalanx_lab::judgement::{Judgement, Rules};
+use phalanx_lab::machine::Machine;
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::checksum::mix;
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// The default folder of results.
+pub(super) const RESULTS_FOLDER: &str = "benchmarks/results";
+
+/// Differences below this are none unless a calibration says more or the user less, in per cent: link order and other
+/// accidents of a build move identical code by as much.
+pub(super) const MARGIN_PERCENT: f64 = 1.0;
+
+/// The error that all intervals of a run may have together.
+const ERROR: f64 = 0.05;
+
+/// How many pairs of what.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct PlanArgs {
+    /// Pairs of processes before each look
+    #[arg(long, value_name = "P", default_value = "10", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(super) pairs: u16,
+    /// Samples of each process
+    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    pub(super) samples: u16,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(super) sample_ms: u32,
+}
+
+impl PlanArgs {
+    pub(super) fn plan(&self) -> Plan {
+        Plan {
+            processes: usize::from(self.pairs),
+            samples: usize::from(self.samples),
+            sample: Duration::from_millis(self.sample_ms.into()),
+            ..Plan::default()
+        }
+    }
+}
+
+/// Binaries under paths of one length, which no build can change meanwhile.
+#[derive(Debug)]
+pub(super) struct Copies {
+    _folder: tempfile::TempDir,
+    pub(super) a: PathBuf,
+    pub(super) b: PathBuf,
+    of: [PathBuf; 2],
+}
+
+impl Copies {
+    pub(super) fn new(a: &Path, b: &Path) -> Result<Self, Failure> {
+        let folder =
+            tempfile::tempdir().map_err(|error| Failure::Write { what: "a temporary folder".to_owned(), error })?;
+        let copy = |from: &Path, name: &str| {
+            let to = folder.path().join(name);
+            std::fs::copy(from, &to)
+                .map(|_| to)
+                .map_err(|error| Failure::input(format!("cannot read the binary {}: {error}", from.display())))
+        };
+        let (a_copy, b_copy) = (copy(a, "phalanx-a")?, copy(b, "phalanx-b")?);
+        Ok(Self { _folder: folder, a: a_copy, b: b_copy, of: [a.to_owned(), b.to_owned()] })
+    }
+
+    /// A failure in the user's words: with the path that was given, not that of the copy.
+    fn explained(&self, error: phalanx_lab::Error) -> Failure {
+        match error {
+            phalanx_lab::Error::Worker { binary, reason } => {
+                let of = if binary == self.a { &self.of[0] } else { &self.of[1] };
+                Failure::input(format!("{}: {reason}", of.display()))
+            }
+            other => other.into(),
+        }
+    }
+
+    /// Measures pairs of A on one case and B on another.
+    pub(super) fn compare(
+        &self,
+        (a, b): (&CaseSpec, &CaseSpec),
+        plan: &Plan,
+        same_work: bool,
+        mut progress: Option<&mut Progress>,
+    ) -> Result<Vec<PairRun>, Failure> {
+        let after = |_: &PairRun| {
+            if let Some(progress) = &mut progress {
+                progress.advance(1);
+            }
+        };
+        let (a, b) = (Side { binary: &self.a, case: a }, Side { binary: &self.b, case: b });
+        campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error))
+    }
+}
+
+/// Looks at pairs by a plan that is fixed beforehand, so that looking again does not make false alarms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looks {
+    /// Pairs before each look, samples, seed.
+    pub(super) plan: Plan,
+    /// The most looks.
+    pub(super) looks: usize,
+    /// Cases that are compared in this run.
+    pub(super) cases: usize,
+}
+
+impl Looks {
+    /// The confidence of each interval: all of them together keep the error.
+    pub(super) fn confidence(&self) -> f64 {
+        1.0 - ERROR / (self.looks * self.cases) as f64
+    }
+
+    /// Measures and judges until there is an answer or no look is left. `open` says whether a judgement leaves open
+    /// what was asked.
+    pub(super) fn take(
+        &self,
+        copies: &Copies,
+        case: &CaseSpec,
+        session: &Session,
+        margin: &Margin,
+        progress: &mut Progress,
+        open: impl Fn(&Judgement) -> bool,
+    ) -> Result<(Vec<PairRun>, Judgement), Failure> {
+        let mut pairs = Vec::new();
+        let seed = seed_of(&session.run.run_id);
+        for look in 1.. {
+            let plan = Plan { seed: mix(seed ^ look), ..self.plan };
+            pairs.extend(copies.compare((case, case), &plan, true, Some(progress))?);
+            let guards = session.guards();
+            let rules = Rules {
+                theta: margin.theta(),
+                confidence: self.confidence(),
+                seed,
+                guards: &guards,
+                calibration: margin.calibration.as_ref().map(|stored| &stored.calibration),
+            };
+            let judgement = Judgement::of(&pairs, &rules);
+            if look == self.looks as u64 || !open(&judgement) {
+                return Ok((pairs, judgement));
+            }
+        }
+        unreachable!("there is a last look")
+    }
+}
+
+/// Differences that mean nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Margin {
+    pub(super) percent: f64,
+    /// Why it is what it is.
+    pub(super) origin: String,
+    pub(super) calibration: Option<StoredCalibration>,
+}
+
+impl Margin {
+    /// What the user says, else what identical code has shown here, and never less than the default.
+    pub(super) fn of(given: Option<f64>, machine: &Machine, case: &CaseSpec, plan: &Plan) -> Self {
+        let calibration = calibration_of(machine, case, plan);
+        let calibrated = calibration.as_ref().map(|stored| 100.0 * stored.calibration.threshold.exp_m1());
+        let (percent, origin) = match (given, calibrated) {
+            (Some(percent), _) => (percent, "given".to_owned()),
+            (None, Some(percent)) if percent > MARGIN_PERCENT => (percent, "what identical code shows here".to_owned()),
+            (None, _) => (MARGIN_PERCENT, "default".to_owned()),
+        };
+        Self { percent, origin, calibration }
+    }
+
+    pub(super) fn theta(&self) -> f64 {
+        (self.percent / 100.0).ln_1p()
+    }
+}
+
+/// The calibration of a case on this machine if it is there, whole and fresh; else why not, on standard error.
+pub(super) fn calibration_of(machine: &Machine, case: &CaseSpec, plan: &Plan) -> Option<StoredCalibration> {
+    let folder = calibrations::cache_folder()?;
+    match calibrations::load(&folder, &machine.fingerprint, case) {
+        Ok(Some(stored)) => match stored.stale(plan) {
+            None => Some(stored),
+            Some(reason) => {
+                eprintln!("note: the calibration of {} is not used: {reason}", case.id());
+                None
+            }
+        },
+        Ok(None) => None,
+        Err(damage) => {
+            eprintln!("warning: {}", damage_text(&damage));
+            None
+        }
+    }
+}
+
+fn damage_text(damage: &files::Damage) -> String {
+    format!("{damage} (bench doctor writes it anew)")
+}
+
+/// The cases that a user names.
+pub(super) fn cases(texts: &[String]) -> Result<Vec<CaseSpec>, Failure> {
+    let cases: Result<Vec<_>, _> = texts.iter().map(|text| CaseSpec::parse(text)).collect();
+    cases.map_err(|error| Failure::input(error.to_string()))
+}
+
+/// A percentage from 0 to below 100.
+pub(super) fn percentage(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| "a percentage from 0 to below 100 is needed".to_owned())
+}
+
+/// A seed for order and resampling that the run id decides, so that a report can be made again.
+pub(super) fn seed_of(run_id: &str) -> u64 {
+    run_id.bytes().fold(0, |seed, byte| mix(seed ^ u64::from(byte)))
+}

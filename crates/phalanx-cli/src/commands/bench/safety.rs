@@ -1,0 +1,96 @@
+//! `phalanx bench safety`: what watching constraints costs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use phalanx_core::Error;
+use phalanx_envs::registry;
+use phalanx_lab::case::CaseSpec;
+use phalanx_lab::session::Session;
+use serde::Serialize;
+
+use super::items::{Runner, industrial};
+use super::paired::{Looks, PlanArgs, RESULTS_FOLDER};
+use crate::args::{OutputArgs, count};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct SafetyArgs {
+    /// Environment with constraints; may be given several times [default: all that have some]
+    #[arg(long, value_name = "E")]
+    env: Vec<String>,
+    /// Number of environments; may be given several times
+    #[arg(long, value_name = "N", default_values = ["1", "1000"], value_parser = count)]
+    num_envs: Vec<usize>,
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    results_dir: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Document {
+    run_id: String,
+    records: Option<PathBuf>,
+    results: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    environment: String,
+    num_envs: usize,
+    safety_validation_overhead_percent: f64,
+    interval_percent: [f64; 2],
+    acceptable: bool,
+    pairs: usize,
+    checksum: Option<String>,
+}
+
+pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
+    let mut envs = Vec::new();
+    for name in &args.env {
+        let spec = registry::find(name)?.spec();
+        if spec.constraints.is_empty() {
+            return Err(Error::unknown("environment with constraints", name, None, industrial()).into());
+        }
+        envs.push(spec.name);
+    }
+    if envs.is_empty() {
+        envs = industrial();
+    }
+    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
+    let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1 };
+    let mut results = Vec::new();
+    for (env, &num_envs) in envs.iter().flat_map(|env| args.num_envs.iter().map(move |n| (*env, n))) {
+        let quiet = args.output.quiet;
+        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "safety" };
+        let overhead = runner.overhead(&CaseSpec::rollout(env, num_envs))?;
+        results.push(Row {
+            environment: env.to_owned(),
+            num_envs,
+            safety_validation_overhead_percent: overhead.percent,
+            interval_percent: [overhead.interval.low, overhead.interval.high],
+            acceptable: overhead.acceptable(),
+            pairs: overhead.pairs,
+            checksum: overhead.checksum,
+        });
+    }
+    if args.output.json {
+        let (run_id, records) = (session.run.run_id.clone(), session.path());
+        return print_json(&Document { run_id, records, results });
+    }
+    let line = |row: &Row| {
+        let [low, high] = row.interval_percent;
+        let acceptable = if row.acceptable { "acceptable" } else { "too much (10 % may be spent)" };
+        format!(
+            "{:18} {:>8} environments: watching constraints costs {:.1} % [{low:.1}, {high:.1}], {acceptable}\n",
+            row.environment, row.num_envs, row.safety_validation_overhead_percent
+        )
+    };
+    print(&results.iter().map(line).collect::<String>())
+}

@@ -1,0 +1,432 @@
+//! `phalanx bench suite`: everything that is watched, against targets and against a baseline.
+//!
+//! A baseline keeps the binary that made it. Stored numbers of another moment are worth little on a machine whose speed
+//! changes twofold within seconds, and neither a reference loop measured beside them would help: neighbours on the same
+//! core slow vector code and scalar loops by different amounts. The kept binary is run again, in turns with this one
+//! (tier 1), and even on another machine. Stored numbers (tier 2) serve only where it is gone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx_core::Error;
+use phalanx_lab::campaign::Plan;
+use phalanx_lab::files;
+use phalanx_lab::format::{format_number, format_seconds};
+use phalanx_lab::guards::Readings;
+use phalanx_lab::hash;
+use phalanx_lab::kpi::{self, Kpi};
+use phalanx_lab::session::Session;
+use phalanx_lab::stats::regression::{Change, Severity, notable_line};
+use phalanx_lab::stats::verdict::{Finding, KpiVerdict, Tier, Verdict};
+use phalanx_lab::suite::{
+    self, Against, BenchmarkResult, KeptBinary, REPORT_VERSION, Report, SystemInfo, category_stats,
+};
+use phalanx_lab::timestamp::Timestamp;
+use phalanx_lab::worker;
+
+use super::items::{self, Category, Item, Outcome, Runner};
+use super::kpi::{kpi_lines, targets};
+use super::paired::{Copies, Looks};
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+/// The binary of a baseline, beside it.
+const KEPT_BINARY: &str = "baseline_phalanx";
+
+#[derive(Debug, Args)]
+pub(crate) struct SuiteArgs {
+    /// What to run: kernel (or jax), environment, safety, memory, startup, all
+    #[arg(long, value_name = "C", num_args = 1.., value_delimiter = ',', default_value = "all")]
+    categories: Vec<String>,
+    /// The baseline [default: baseline_results.json in the output folder]
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Compare with the baseline; a regression fails
+    #[arg(long)]
+    compare_baseline: bool,
+    /// Make this run the baseline, and keep this binary beside it
+    #[arg(long)]
+    save_baseline: bool,
+    /// Folder for the report, the records and the baseline
+    #[arg(long, value_name = "DIR", default_value = "benchmark_results")]
+    output_dir: PathBuf,
+    /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
+    #[arg(long, value_name = "FILE")]
+    kpi: Option<PathBuf>,
+    /// Write a summary for a pull request
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Processes of each benchmark, or pairs of them before each look at a comparison
+    #[arg(long, value_name = "P", default_value = "6", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pairs: u16,
+    /// Samples of each process
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    samples: u16,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    sample_ms: u32,
+    /// A word that the records carry; may be given several times
+    #[arg(long = "tag", value_name = "T")]
+    tags: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
+    let items = chosen(&args.categories)?;
+    let targets = targets(args.kpi.as_deref())?;
+    let markdown = args.markdown.as_deref().map(crate::files::check_target).transpose()?;
+    let baseline = Baseline::find(args)?;
+    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
+    let copies = copies.transpose()?;
+    let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
+    let plan = Plan {
+        processes: args.pairs.into(),
+        samples: args.samples.into(),
+        sample: Duration::from_millis(args.sample_ms.into()),
+        ..Plan::default()
+    };
+    let looks = Looks { plan, looks: 2, cases: items.len() };
+    let mut outcomes = Vec::new();
+    for (number, item) in items.iter().enumerate() {
+        if !args.output.quiet {
+            eprintln!("{} of {}: {}", number + 1, items.len(), item.name);
+        }
+        let (quiet, against) = (args.output.quiet, copies.as_ref());
+        let mut runner = Runner { session: &mut session, own: &own, against, looks, quiet, suite: "suite" };
+        let mut outcome = runner.run(item)?;
+        if let Some(baseline) = &baseline {
+            let machine = &session.run.machine.fingerprint;
+            outcome.against = outcome.against.or_else(|| baseline.stored(&outcome.result, machine));
+        }
+        outcomes.push(outcome);
+    }
+    let kpis = kpi::check(&items::figures(&outcomes), &targets);
+    let mut report = report(&session, outcomes, kpis);
+    for (name, against) in &report.comparisons {
+        session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
+    }
+    let guards = session.guards();
+    let first_baseline = args.compare_baseline && baseline.is_none();
+    let saved = (args.save_baseline || first_baseline).then(|| save_baseline(&mut report, &args.output_dir, &own));
+    let saved = saved.transpose()?;
+    let stem = format!("benchmark_results_{}", Timestamp::now().compact());
+    let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
+    let (last, exit_code) = conclusion(&report, baseline.is_some());
+    if let Some(path) = markdown {
+        crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
+    }
+    if first_baseline {
+        eprintln!("note: there was no baseline, so this run is the baseline from now on");
+    }
+    if args.output.json {
+        print_json(&report)?;
+    } else {
+        let saved = saved.map(|path| format!("baseline: {}\n", path.display())).unwrap_or_default();
+        print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))?;
+    }
+    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+}
+
+/// The items of the categories that a user names.
+fn chosen(names: &[String]) -> Result<Vec<Item>, Failure> {
+    let mut categories = Vec::new();
+    for name in names {
+        let name = name.trim().to_lowercase();
+        match name.as_str() {
+            "all" => categories.extend(Category::ALL),
+            "jax" => categories.push(Category::Kernel),
+            "rl" => eprintln!("note: the category rl comes with the learners, which this version does not have"),
+            _ => match Category::ALL.into_iter().find(|category| category.name() == name) {
+                Some(category) => categories.push(category),
+                None => {
+                    let known = Category::ALL.map(Category::name).into_iter().chain(["jax", "rl", "all"]);
+                    return Err(Error::unknown("category", &name, None, known).into());
+                }
+            },
+        }
+    }
+    categories.sort();
+    categories.dedup();
+    if categories.is_empty() {
+        return Err(Failure::input(
+            "no category is left to run; choose of kernel, environment, safety, memory, startup",
+        ));
+    }
+    Ok(categories.into_iter().flat_map(items::items).collect())
+}
+
+/// What is compared with.
+struct Baseline {
+    report: Report,
+    /// The binary that made it, if it is still there.
+    binary: Option<PathBuf>,
+}
+
+impl Baseline {
+    /// The baseline, if one is asked for and exists.
+    fn find(args: &SuiteArgs) -> Result<Option<Self>, Failure> {
+        if !args.compare_baseline {
+            return Ok(None);
+        }
+        let path = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
+        };
+        let wrong = |why: String| Failure::input(format!("{} is no baseline: {why}", path.display()));
+        let report: Report = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        if report.schema_version != REPORT_VERSION {
+            return Err(wrong(format!("its schema_version is {}, not {REPORT_VERSION}", report.schema_version)));
+        }
+        let binary = report.binary.as_ref().and_then(|kept| match kept_binary(&path, kept) {
+            Ok(binary) => Some(binary),
+            Err(why) => {
+                eprintln!("note: compared with stored numbers only, because {why}");
+                None
+            }
+        });
+        Ok(Some(Self { report, binary }))
+    }
+
+    /// A result against the stored one of the same name, if there is one that can be compared.
+    fn stored(&self, result: &BenchmarkResult, fingerprint: &str) -> Option<Against> {
+        // What a mode costs and what leaks is judged by itself.
+        result.throughput_ci95?;
+        let stored = self.report.results.iter().find(|stored| stored.name == result.name)?;
+        if self.report.system_info.fingerprint != fingerprint {
+            return Some(Against::incomparable("the baseline is of another machine"));
+        }
+        self.binary.is_none().then(|| Against::stored(stored, result))
+    }
+}
+
+/// The path of a kept binary that is what the baseline says, or why there is none.
+fn kept_binary(baseline: &Path, kept: &KeptBinary) -> Result<PathBuf, String> {
+    // Only a name: a baseline must not make us run something from elsewhere.
+    let name = Path::new(&kept.file).file_name().filter(|name| *name == kept.file.as_str());
+    let name = name.ok_or_else(|| format!("'{}' is no name of a file beside the baseline", kept.file))?;
+    let path = baseline.with_file_name(name);
+    let bytes = std::fs::read(&path).map_err(|error| format!("its binary {} is gone: {error}", path.display()))?;
+    if format!("xxh3:{}", hash::of_bytes(&bytes)) != kept.hash {
+        return Err(format!("{} is not the binary that made it", path.display()));
+    }
+    let absolute = std::path::absolute(&path).map_err(|error| error.to_string())?;
+    worker::describe(&absolute).map(|_| absolute).map_err(|error| error.to_string())
+}
+
+/// Writes the baseline and its binary, and answers where.
+fn save_baseline(report: &mut Report, folder: &Path, own: &Path) -> Result<PathBuf, Failure> {
+    let binary = folder.join(KEPT_BINARY);
+    let failed = |error| Failure::Write { what: binary.display().to_string(), error };
+    let bytes = std::fs::read(own).map_err(failed)?;
+    files::write_atomically(&binary, &bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    report.binary = Some(KeptBinary { file: KEPT_BINARY.to_owned(), hash: format!("xxh3:{}", hash::of_bytes(&bytes)) });
+    let path = folder.join("baseline_results.json");
+    files::write_atomically(&path, pretty(report).as_bytes())?;
+    Ok(path)
+}
+
+fn pretty(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("reports are plain data") + "\n"
+}
+
+fn report(session: &Session, outcomes: Vec<Outcome>, kpis: Vec<Kpi>) -> Report {
+    let mut comparisons = BTreeMap::new();
+    let mut results = Vec::new();
+    for outcome in outcomes {
+        if let Some(against) = outcome.against {
+            comparisons.insert(outcome.result.name.clone(), against);
+        }
+        results.push(outcome.result);
+    }
+    Report {
+        schema_version: REPORT_VERSION,
+        run_id: session.run.run_id.clone(),
+        timestamp: Timestamp::now().readable(),
+        system_info: SystemInfo::of(&session.run.machine),
+        category_stats: category_stats(&results),
+        summary: suite::summary(&results),
+        recommendations: suite::recommendations(&results),
+        results,
+        comparisons,
+        kpis,
+        binary: None,
+        extra: serde_json::Map::new(),
+    }
+}
+
+fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Baseline>) -> phalanx_lab::record::Verdict {
+    let case = report.results.iter().find(|result| result.name == name).and_then(|result| result.metadata.get("case"));
+    let ratio = |percent: f64| 1.0 + percent / 100.0;
+    phalanx_lab::record::Verdict {
+        run_id: Some(report.run_id.clone()),
+        case_id: case.and_then(|case| case.as_str()).unwrap_or(name).to_owned(),
+        tier: against.tier as u64,
+        baseline_run: baseline.map(|baseline| baseline.report.run_id.clone()),
+        ratio: against.rules.map(|rules| ratio(rules.throughput_change_percent)),
+        lo: against.throughput_change_interval.map(|interval| ratio(interval.low)),
+        hi: against.throughput_change_interval.map(|interval| ratio(interval.high)),
+        method: "student".to_owned(),
+        theta: against.rules.map(|rules| ratio(rules.threshold_percent()).ln()),
+        mde: None,
+        p: None,
+        verdict: against.verdict.name().to_owned(),
+        reason: against.reason.clone(),
+        exit_code: against.verdict.exit_code(false),
+        extra: serde_json::Map::new(),
+    }
+}
+
+/// The last line and the exit code.
+fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
+    let of = |verdict: Verdict| report.comparisons.iter().filter(move |(_, against)| against.verdict == verdict);
+    let alerts: Vec<&str> =
+        report.kpis.iter().filter(|kpi| kpi.verdict == KpiVerdict::Alert).map(|kpi| kpi.name.as_str()).collect();
+    let tier = report.comparisons.values().map(|against| against.tier).min().unwrap_or(Tier::Baseline);
+    let finding = |verdict, ratio, interval, reason| Finding { verdict, tier, ratio, interval, reason };
+    let worst = |verdict| {
+        let loss = |against: &Against| against.rules.map_or(0.0, |rules| rules.throughput_change_percent);
+        of(verdict).min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b)))
+    };
+    let ratio = |percent: f64| 1.0 + percent / 100.0;
+    for verdict in [Verdict::ChecksumMismatch, Verdict::Regressed] {
+        if let Some((name, against)) = worst(verdict) {
+            let more = of(verdict).count() - 1;
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let last = finding(
+                verdict,
+                against.rules.map(|rules| ratio(rules.throughput_change_percent)),
+                against.throughput_change_interval.map(|interval| interval.map(ratio)),
+                format!("{name}: {}{more}", against.reason),
+            );
+            return (last, verdict.exit_code(false));
+        }
+    }
+    if !alerts.is_empty() {
+        let last = finding(Verdict::Regressed, None, None, format!("beyond the alert limit: {}", alerts.join(", ")));
+        return (last, KpiVerdict::Alert.exit_code());
+    }
+    let improved = of(Verdict::Improved).count();
+    let unclear = of(Verdict::Noisy).count() + of(Verdict::Inconclusive).count() + of(Verdict::Incomparable).count();
+    let last = match (compared, improved, report.comparisons.len() - unclear) {
+        (false, ..) => finding(Verdict::Equivalent, None, None, "no baseline to compare with, no alert".to_owned()),
+        (_, _, 0) => finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned()),
+        (_, 0, told) => {
+            finding(Verdict::Equivalent, None, None, format!("no regression in {told} benchmarks, {unclear} not told"))
+        }
+        (_, better, told) => {
+            finding(Verdict::Improved, None, None, format!("{better} of {told} benchmarks faster, {unclear} not told"))
+        }
+    };
+    (last, 0)
+}
+
+fn severity(against: &Against) -> &'static str {
+    match against.rules.and_then(|rules| rules.severity) {
+        Some(Severity::High) => ", high",
+        Some(Severity::Medium) => ", medium",
+        None => "",
+    }
+}
+
+fn rate(result: &BenchmarkResult) -> String {
+    format!("{}/s", format_number(result.throughput))
+}
+
+fn text(report: &Report, guards: &Readings) -> String {
+    let width = report.results.iter().map(|result| result.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for result in &report.results {
+        let interval = result.throughput_ci95.map_or(String::new(), |interval| {
+            format!("[{}, {}]", format_number(interval.low), format_number(interval.high))
+        });
+        let memory = result.memory_peak_mb.map_or(String::new(), |mb| format!("{mb:.0} MB"));
+        let note = match (report.comparisons.get(&result.name), overhead_of(result)) {
+            (Some(against), _) => format!("{}{}: {}", against.verdict.name(), severity(against), against.reason),
+            (None, Some(percent)) => format!("watching constraints costs {percent:.1} %"),
+            (None, None) if result.metadata.get("leaks").is_some_and(|leaks| leaks == true) => "LEAKS".to_owned(),
+            (None, None) => String::new(),
+        };
+        let line = format!("{:width$}  {:>9}  {interval:>18}  {memory:>8}  {note}", result.name, rate(result));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for (name, against) in &report.comparisons {
+        let change = against.rules.zip(against.throughput_change_interval);
+        let line = change.and_then(|(rules, interval)| {
+            notable_line(name, &Change { percent: rules.throughput_change_percent, interval }, rules.noise_percent)
+        });
+        // What the machine's disturbances could have made is no news.
+        if let Some(line) = line.filter(|_| against.verdict != Verdict::Noisy) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text += &kpi_lines(&report.kpis);
+    for advice in &report.recommendations {
+        let _ = writeln!(text, "advice: {advice}");
+    }
+    let refusing: Vec<&str> = guards.refusing().collect();
+    if !refusing.is_empty() {
+        let _ = writeln!(text, "disturbed by {}", refusing.join(", "));
+    }
+    let summary = &report.summary;
+    let timed = format_seconds(summary.total_duration);
+    let _ = writeln!(text, "{} benchmarks, {timed} timed", summary.total_benchmarks);
+    text
+}
+
+fn overhead_of(result: &BenchmarkResult) -> Option<f64> {
+    result.metadata.get("safety_validation_overhead_percent")?.as_f64()
+}
+
+/// The summary for a pull request.
+fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Readings) -> String {
+    let run = &session.run;
+    let mut text = format!("## Benchmarks: {}\n\n{}\n\n", last.verdict.name(), last.reason);
+    // Writing to a string cannot fail.
+    text += "| benchmark | throughput | change | interval | verdict |\n|---|---:|---:|---:|---|\n";
+    for result in &report.results {
+        let against = report.comparisons.get(&result.name);
+        let change = against.and_then(|against| against.rules).map(|rules| rules.throughput_change_percent);
+        let change = change.map_or("".to_owned(), |percent| format!("{percent:+.1} %"));
+        let interval = against.and_then(|against| against.throughput_change_interval);
+        let interval = interval.map_or("".to_owned(), |i| format!("{:+.1} to {:+.1} %", i.low, i.high));
+        let verdict = match (against, overhead_of(result)) {
+            (Some(against), _) => {
+                format!("{}{} (tier {})", against.verdict.name(), severity(against), against.tier as u8)
+            }
+            (None, Some(percent)) => format!("overhead {percent:.1} %"),
+            (None, None) => String::new(),
+        };
+        let _ = writeln!(text, "| {} | {} | {change} | {interval} | {verdict} |", result.name, rate(result));
+    }
+    text += "\n| key figure | value | target | alert | verdict |\n|---|---:|---:|---:|---|\n";
+    for kpi in &report.kpis {
+        let value = kpi.value.map_or("".to_owned(), |value| format!("{value:.3}"));
+        let verdict = super::kpi::verdict_name(kpi.verdict);
+        let _ = writeln!(text, "| {} | {value} | {} | {} | {verdict} |", kpi.name, kpi.target, kpi.alert);
+    }
+    if !report.recommendations.is_empty() {
+        text += "\n";
+        for advice in &report.recommendations {
+            let _ = writeln!(text, "- {advice}");
+        }
+    }
+    let refusing: Vec<&str> = guards.refusing().collect();
+    let disturbed = if refusing.is_empty() { String::new() } else { format!(", disturbed by {}", refusing.join(", ")) };
+    let commit = run.git.sha.as_deref().map_or("unknown commit", |sha| &sha[..sha.len().min(12)]);
+    let _ = writeln!(text, "\n{} on {}{disturbed}, run {}", commit, run.machine.name, run.run_id);
+    text
+}

@@ -1,0 +1,142 @@
+//! `phalanx bench trend`: where the history of each case leads.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use phalanx_lab::calibrations;
+use phalanx_lab::format::format_number;
+use phalanx_lab::history::{self, Series, SeriesTrend};
+use phalanx_lab::record::{self, Records};
+use phalanx_lab::stats::trend::Direction;
+use serde::Serialize;
+
+use super::paired::{RESULTS_FOLDER, percentage};
+use crate::args::OutputArgs;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+
+/// Changes below this count as none where no calibration says more, in per cent.
+const NOISE_PERCENT: f64 = 2.0;
+
+#[derive(Debug, Args)]
+pub(crate) struct TrendArgs {
+    /// Folder with records; may be given several times
+    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    history: Vec<PathBuf>,
+    /// Only cases whose id contains this
+    #[arg(long, value_name = "TEXT")]
+    case: Option<String>,
+    /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor)]
+    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    noise: Option<f64>,
+    /// Output format
+    #[arg(long, value_name = "F", default_value = "text")]
+    format: TrendFormat,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum TrendFormat {
+    Text,
+    Json,
+}
+
+#[derive(Serialize)]
+struct Document {
+    series: Vec<SeriesTrend>,
+    skipped: Vec<String>,
+}
+
+pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
+    let mut all = Records::default();
+    for folder in &args.history {
+        if !folder.is_dir() {
+            let folder = folder.display();
+            return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
+        }
+        let Records { records, damaged } = record::read_folder(folder)?;
+        all.records.extend(records);
+        all.damaged.extend(damaged);
+    }
+    for damage in &all.damaged {
+        eprintln!("warning: {damage}");
+    }
+    let wanted = |series: &Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
+    let series = history::series(&all.records).into_iter().filter(wanted);
+    let trends: Vec<_> = series
+        .map(|series| {
+            let noise = args.noise.unwrap_or_else(|| noise_of(&series));
+            SeriesTrend::of(series, noise)
+        })
+        .collect();
+    if args.output.json || args.format == TrendFormat::Json {
+        let skipped = all.damaged.iter().map(ToString::to_string).collect();
+        return print_json(&Document { series: trends, skipped });
+    }
+    if trends.is_empty() {
+        let folders: Vec<_> = args.history.iter().map(|folder| folder.display().to_string()).collect();
+        return Err(Failure::input(format!("no runs of such cases are recorded in {}", folders.join(", "))));
+    }
+    print(&trends.iter().map(text).collect::<String>())
+}
+
+/// What identical code has shown on the machine of a series, whatever the plan was.
+fn noise_of(series: &Series) -> f64 {
+    let stored = calibrations::cache_folder()
+        .and_then(|folder| calibrations::load_version(&folder, &series.key.fingerprint, &series.key.case_version).ok());
+    let threshold = stored.flatten().map(|stored| 100.0 * stored.calibration.threshold.exp_m1());
+    threshold.map_or(NOISE_PERCENT, |percent| percent.max(NOISE_PERCENT))
+}
+
+fn text(trend: &SeriesTrend) -> String {
+    let Series { key, entries } = &trend.series;
+    let (first, last) = (&entries[0], &entries[entries.len() - 1]);
+    let mut text = format!(
+        "{} on {}\n  {} runs from {} to {}, last {} steps/s\n",
+        key.case_id,
+        key.fingerprint,
+        entries.len(),
+        first.started_at,
+        last.started_at,
+        format_number(last.throughput)
+    );
+    let direction = &trend.direction;
+    let name = match direction.trend {
+        Direction::Improving => "improving",
+        Direction::Declining => "declining",
+        Direction::Stable => "stable",
+        Direction::InsufficientHistory => "insufficient history",
+    };
+    // Writing to a string cannot fail.
+    let _ = match (direction.change_percent, direction.recent_avg, direction.historical_avg) {
+        (Some(percent), Some(recent), Some(before)) => writeln!(
+            text,
+            "  {name}: {percent:+.1} % ({} steps/s in the last three, {} before; below {:.1} % is noise)",
+            format_number(recent),
+            format_number(before),
+            trend.noise_percent
+        ),
+        _ => writeln!(text, "  {name}: four runs are needed"),
+    };
+    for change in &trend.changes {
+        let commit = |commit: &Option<String>| {
+            commit.as_deref().map_or("unknown commit".to_owned(), |sha| sha[..sha.len().min(12)].to_owned())
+        };
+        let point = &change.point;
+        let _ = writeln!(
+            text,
+            "  changed {:+.1} % [{:+.1}, {:+.1}] between {} ({}) and {} ({}){}",
+            100.0 * (point.ratio - 1.0),
+            100.0 * (point.interval.low - 1.0),
+            100.0 * (point.interval.high - 1.0),
+            commit(&change.last_before.commit),
+            change.last_before.started_at,
+            commit(&change.first_after.commit),
+            change.first_after.started_at,
+            if point.provisional { ", provisional" } else { "" }
+        );
+    }
+    text
+}

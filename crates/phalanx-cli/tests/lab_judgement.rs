@@ -1,0 +1,232 @@
+//! The lab's judgements through the binary, with sizes at which nothing can be said about speed.
+//!
+//! What they say about speed is shown by `cargo xtask lab-proof`, which takes its time.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
+const CASE: &str = "CartPole-v1/n64/k8";
+
+/// Runs `phalanx bench` in a folder, with its cache there too.
+fn bench(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PHALANX);
+    command.arg("bench").args(arguments).current_dir(folder).env("PHALANX_CACHE_DIR", folder.join("cache"));
+    command.output().expect("the binary runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+/// All records that a folder holds.
+fn records(folder: &Path) -> Vec<Value> {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+const TINY: [&str; 6] = ["--pairs", "2", "--samples", "3", "--sample-ms", "1"];
+
+#[test]
+fn a_build_against_itself_is_recorded_and_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--case", CASE, "--looks", "1", "--margin", "99", "--json", "--quiet", "--tag", "t"];
+    let output = bench(folder.path(), &[&["ab", PHALANX, PHALANX][..], &TINY, &more].concat());
+    let report = json(&output);
+    assert!(stderr(&output).is_empty(), "{}", stderr(&output));
+    let case = &report["cases"][0];
+    assert_eq!(case["case"], "CartPole-v1/fused_random_rollout/n64/t1/k8");
+    assert_eq!((&case["pairs"], &case["margin_percent"]), (&2.into(), &99.0.into()));
+    assert_eq!(report["exit_code"].as_i64(), output.status.code().map(i64::from));
+    assert!(report["verdict"].as_str().unwrap().starts_with("VERDICT "));
+    assert_eq!(report["a"]["build"]["binary_sha"], report["b"]["build"]["binary_sha"]);
+    let records = records(&folder.path().join("benchmarks/results"));
+    let types: Vec<&str> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
+    let count = |name| types.iter().filter(|found| **found == name).count();
+    let counts = ["run", "case", "sample", "summary", "verdict"].map(count);
+    assert_eq!(counts, [1, 1, 2 * 2 * 3, 2, 1], "two pairs of two processes with three samples");
+    assert_eq!(records[0]["tags"][0], "t");
+    assert_eq!(records[records.len() - 1]["verdict"], case["finding"]["verdict"]);
+}
+
+#[test]
+fn the_last_line_is_the_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = bench(folder.path(), &[&["ab", PHALANX, PHALANX, "--case", CASE, "--quiet"][..], &TINY].concat());
+    let text = stdout(&output);
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("VERDICT ") && last.contains(" tier=1 ratio=") && last.contains("reason="), "{text}");
+}
+
+#[test]
+fn sides_that_compute_different_things_are_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    // A worker that changes the checksums of the real one.
+    let forged = folder.path().join("forged");
+    let sed = r#"sed -u 's/"checksum":"[0-9a-f]*"/"checksum":"0000000000000001"/'"#;
+    std::fs::write(&forged, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | {sed}\n")).unwrap();
+    make_executable(&forged);
+    let more = ["--case", CASE, "--quiet"];
+    let output = bench(folder.path(), &[&["ab", PHALANX, forged.to_str().unwrap()][..], &TINY, &more].concat());
+    assert_eq!(output.status.code(), Some(14), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the checksums differ") && stdout(&output).is_empty(), "{}", stderr(&output));
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("text"), "text").unwrap();
+    for (arguments, said) in [
+        (&["ab", "/bin/sh", PHALANX][..], "does not answer as a phalanx binary"),
+        (&["ab", PHALANX, "missing"], "missing"),
+        (&["ab", PHALANX, "text"], "text"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole/n4"], "'CartPole-v1'"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/=="], "a case is an environment"),
+        (&["ab", PHALANX, PHALANX, "--margin", "-1"], "percentage"),
+        (&["ab", PHALANX, PHALANX, "--results-dir", "text/deeper"], "text/deeper"),
+        (&["doctor", "--pairs", "5", "--measured-pairs", "5"], "can only be drawn from more"),
+        (&["suite", "--categories", "kernels"], "'kernel'"),
+        (&["suite", "--categories", "rl"], "no category is left"),
+        (&["suite", "--kpi", "missing.toml"], "missing.toml"),
+        (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
+        (&["safety", "--env", "CartPole-v1"], "environment with constraints"),
+        (&["trend", "--history", "missing"], "there is no folder missing"),
+    ] {
+        let output = bench(folder.path(), arguments);
+        let message = stderr(&output);
+        let code = output.status.code();
+        assert!(code == Some(2) || (code == Some(1) && said == "text/deeper"), "{arguments:?}: {code:?} {message}");
+        assert!(message.contains(said) && !message.contains("panicked"), "{arguments:?}: {message}");
+        let errors = message.lines().filter(|line| !line.starts_with("note: ")).count();
+        assert!(errors == 1 && stdout(&output).is_empty(), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_doctor_s_calibration_is_stored_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let doctor = ["doctor", "--case", CASE, "--comparisons", "20", "--measured-pairs", "4", "--json", "--quiet"];
+    let output = bench(folder.path(), &[&doctor[..], &TINY].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let calibration = &json(&output)["calibrations"][0];
+    assert_eq!((&calibration["resampled"], &calibration["pairs"]), (&true.into(), &2.into()));
+    assert_eq!(calibration["calibration"]["comparisons"], 20);
+    let file = calibration["file"].as_str().unwrap();
+    assert!(Path::new(file).starts_with(folder.path().join("cache")) && Path::new(file).is_file());
+    let threshold = 100.0 * calibration["calibration"]["threshold"].as_f64().unwrap().exp_m1();
+    let ab = |plan: &[&str]| {
+        let more = ["--case", CASE, "--looks", "1", "--json", "--quiet"];
+        bench(folder.path(), &[&["ab", PHALANX, PHALANX][..], plan, &more].concat())
+    };
+    let used = json(&ab(&TINY))["cases"][0]["margin_percent"].as_f64().unwrap();
+    assert!((used - threshold.max(1.0)).abs() < 1e-9, "{used} for {threshold}");
+    let other = ab(&["--pairs", "2", "--samples", "4", "--sample-ms", "1"]);
+    assert_eq!(json(&other)["cases"][0]["margin_percent"], 1.0);
+    assert!(stderr(&other).contains("is not used"), "{}", stderr(&other));
+    std::fs::write(file, "{").unwrap();
+    assert!(stderr(&ab(&TINY)).contains("it is no calibration"));
+}
+
+#[test]
+fn a_suite_keeps_its_baseline_and_compares_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = |more: &[&str]| {
+        let base = ["suite", "--categories", "startup", "--output-dir", "out", "--json", "--quiet"];
+        bench(folder.path(), &[&base[..], &TINY, more].concat())
+    };
+    let first = suite(&["--compare-baseline"]);
+    assert!(stderr(&first).contains("this run is the baseline from now on"), "{}", stderr(&first));
+    assert!(folder.path().join("out/baseline_phalanx").is_file());
+    let second = suite(&["--compare-baseline", "--markdown", "summary.md"]);
+    let report = json(&second);
+    let results = report["results"].as_array().unwrap();
+    let comparisons = report["comparisons"].as_object().unwrap();
+    assert_eq!(comparisons.len(), results.len());
+    for (name, against) in comparisons {
+        assert_eq!(against["tier"], 1, "{name}: in turns with the binary that was kept");
+        assert!(against["throughput_change_percent"].is_number() && against["noise_percent"].is_number(), "{against}");
+    }
+    let stats = &report["category_stats"]["startup_performance"];
+    assert_eq!(stats["count"], results.len());
+    for field in ["avg_throughput", "max_throughput", "avg_memory_peak", "max_memory_peak"] {
+        assert!(stats[field].is_number(), "{field}");
+    }
+    let markdown = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert!(markdown.contains("| startup/CartPole-v1 |") && markdown.contains("| compilation_time_s |"), "{markdown}");
+    std::fs::remove_file(folder.path().join("out/baseline_phalanx")).unwrap();
+    let third = suite(&["--compare-baseline"]);
+    assert!(stderr(&third).contains("stored numbers only"), "{}", stderr(&third));
+    assert!(json(&third)["comparisons"].as_object().unwrap().values().all(|against| against["tier"] == 2));
+    let files = std::fs::read_dir(folder.path().join("out")).unwrap().count();
+    assert_eq!(files, 1 + 3 + 3, "a baseline, three reports, three files of records");
+}
+
+#[test]
+fn a_missed_limit_is_an_alert_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kpi.toml"), "[compilation_time_s]\ntarget = 1e-9\nalert = 1e-8\n").unwrap();
+    let tiny = ["--processes", "3", "--samples", "2", "--sample-ms", "1", "--json", "--quiet", "--kpi", "kpi.toml"];
+    let output = bench(folder.path(), &[&["kpi"][..], &tiny].concat());
+    assert_eq!(output.status.code(), Some(10), "{}", stderr(&output));
+    let report = json(&output);
+    let kpi = |name: &str| {
+        let kpis = report["kpis"].as_array().unwrap();
+        kpis.iter().find(|kpi| kpi["name"] == name).unwrap().clone()
+    };
+    assert_eq!(kpi("compilation_time_s")["verdict"], "alert");
+    assert_eq!(kpi("training_throughput_steps_per_sec")["verdict"], "not_shown");
+    assert!(kpi("environment_step_time_ms")["value"].as_f64().unwrap() > 0.0);
+    assert!(report["violations"].as_array().unwrap().contains(&"compilation_time_s".into()));
+}
+
+#[test]
+fn safety_overhead_is_of_the_same_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["safety", "--env", "cstr", "--num-envs", "64", "--json", "--quiet"];
+    let output = bench(folder.path(), &[&arguments[..], &TINY].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let row = json(&output)["results"][0].clone();
+    assert_eq!((&row["environment"], &row["num_envs"]), (&"ChemicalReactor-v0".into(), &64.into()));
+    assert_eq!(row["pairs"], 7, "the definition asks for seven");
+    let overhead = row["safety_validation_overhead_percent"].as_f64().unwrap();
+    assert_eq!(row["acceptable"], overhead < 10.0);
+    assert_eq!(row["checksum"].as_str().unwrap().len(), 16);
+}
+
+#[test]
+fn a_trend_is_read_from_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = ["suite", "--categories", "safety", "--output-dir", "out", "--quiet", "--json"];
+    for _ in 0..2 {
+        assert!(bench(folder.path(), &[&suite[..], &TINY].concat()).status.success());
+    }
+    std::fs::write(folder.path().join("out/broken.jsonl"), "{\n").unwrap();
+    let output = bench(folder.path(), &["trend", "--history", "out", "--format", "json"]);
+    assert!(stderr(&output).contains("broken.jsonl:1: skipped"), "{}", stderr(&output));
+    let series = json(&output)["series"].as_array().unwrap().clone();
+    assert!(!series.is_empty());
+    for one in &series {
+        assert_eq!(one["entries"].as_array().unwrap().len(), 2);
+        assert_eq!((&one["trend"], &one["change_percent"]), (&"insufficient_history".into(), &Value::Null));
+    }
+    let text = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000"]));
+    assert!(text.contains("insufficient history: four runs are needed") && !text.contains("/n1/"), "{text}");
+}

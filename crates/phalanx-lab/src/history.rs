@@ -1,0 +1,244 @@
+//! Histories: one case over the runs of one machine, its change points and its direction.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Arm, Case, Kind, Record, Run, Unit};
+use crate::stats::change_points::{ChangePoint, Settings, detect};
+use crate::stats::trend::Trend;
+
+/// What must agree for two runs to belong to one series. A series is never continued across a difference.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SeriesKey {
+    /// The case.
+    pub case_id: String,
+    /// A hash of all its parameters.
+    pub case_version: String,
+    /// The machine.
+    pub fingerprint: String,
+    /// What was timed.
+    pub kind: String,
+    /// What was counted.
+    pub unit: String,
+}
+
+impl SeriesKey {
+    fn of(run: &Run, case: &Case) -> Self {
+        let Case { case_id, case_version, kind, unit, .. } = case;
+        Self {
+            case_id: case_id.clone(),
+            case_version: case_version.clone(),
+            fingerprint: run.machine.fingerprint.clone(),
+            kind: Kind::name(*kind).to_owned(),
+            unit: Unit::to_string(unit),
+        }
+    }
+}
+
+/// One run of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The run.
+    pub run_id: String,
+    /// When it began.
+    pub started_at: String,
+    /// The commit that ran, if known.
+    pub commit: Option<String>,
+    /// Median time of a step, in ns.
+    pub time_ns: f64,
+    /// Steps in a second.
+    pub throughput: f64,
+}
+
+/// A case over the runs of one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is of.
+    pub key: SeriesKey,
+    /// The runs, oldest first.
+    pub entries: Vec<Entry>,
+}
+
+/// A change in a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Where and how large.
+    #[serde(flatten)]
+    pub point: ChangePoint,
+    /// The last run before it.
+    pub last_before: Entry,
+    /// The first run after it.
+    pub first_after: Entry,
+}
+
+/// What a series shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesTrend {
+    /// The series.
+    #[serde(flatten)]
+    pub series: Series,
+    /// Its direction: the last three runs against all earlier ones.
+    #[serde(flatten)]
+    pub direction: Trend,
+    /// Differences below this count as none, in %.
+    pub noise_percent: f64,
+    /// Its changes, oldest first.
+    pub changes: Vec<Change>,
+}
+
+/// Suites whose runs compare arbitrary builds, or a mode with another: no part of a history.
+const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
+
+/// The series in some records, by case. Where a run compared two sides, the judged one (B) counts.
+pub fn series(records: &[Record]) -> Vec<Series> {
+    let mut all: BTreeMap<SeriesKey, BTreeMap<(String, String), (Arm, Entry)>> = BTreeMap::new();
+    let mut run: Option<&Run> = None;
+    let mut cases: BTreeMap<&str, &Case> = BTreeMap::new();
+    for record in records {
+        match record {
+            Record::Run(next) => {
+                run = Some(next);
+                cases.clear();
+            }
+            Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => {
+                cases.remove(case.case_id.as_str());
+            }
+            Record::Case(case) => {
+                cases.insert(&case.case_id, case);
+            }
+            Record::Summary(summary) => {
+                let known = run.zip(cases.get(summary.case_id.as_str()));
+                let Some((run, case)) = known.filter(|_| summary.t_median > 0.0) else { continue };
+                let entry = Entry {
+                    run_id: run.run_id.clone(),
+                    started_at: run.started_at.clone(),
+                    commit: run.git.sha.clone(),
+                    time_ns: summary.t_median,
+                    throughput: 1e9 / summary.t_median,
+                };
+                let runs = all.entry(SeriesKey::of(run, case)).or_default();
+                let place = (run.started_at.clone(), run.run_id.clone());
+                if runs.get(&place).is_none_or(|(arm, _)| summary.arm >= *arm) {
+                    runs.insert(place, (summary.arm, entry));
+                }
+            }
+            Record::Sample(_) | Record::Verdict(_) => {}
+        }
+    }
+    let series = |(key, runs): (_, BTreeMap<_, (_, Entry)>)| Series {
+        key,
+        entries: runs.into_values().map(|(_, entry)| entry).collect(),
+    };
+    all.into_iter().map(series).collect()
+}
+
+impl SeriesTrend {
+    /// Looks for changes of at least the noise, and for a direction.
+    pub fn of(series: Series, noise_percent: f64) -> Self {
+        let logs: Vec<f64> = series.entries.iter().map(|entry| entry.time_ns.ln()).collect();
+        let settings = Settings { min_change: (noise_percent / 100.0).ln_1p(), ..Settings::default() };
+        let change = |point: ChangePoint| Change {
+            point,
+            last_before: series.entries[point.at - 1].clone(),
+            first_after: series.entries[point.at].clone(),
+        };
+        let changes = detect(&logs, &settings).points.into_iter().map(change).collect();
+        let rates: Vec<f64> = series.entries.iter().map(|entry| entry.throughput).collect();
+        Self { direction: Trend::of(&rates, noise_percent), series, noise_percent, changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build_info::{BuildInfo, Git};
+    use crate::case::CaseSpec;
+    use crate::guards::Readings;
+    use crate::machine::Machine;
+    use crate::record::{Outliers, SCHEMA_VERSION, Summary};
+    use crate::stats::trend::Direction;
+    use serde_json::Map;
+
+    fn run(number: usize) -> Record {
+        Record::Run(Box::new(Run {
+            schema_version: SCHEMA_VERSION,
+            run_id: format!("r{number:03}"),
+            started_at: format!("2026-01-01T00:{number:02}:00Z"),
+            git: Git { sha: Some(format!("{number:040}")), ..Git::default() },
+            tags: Vec::new(),
+            machine: Machine::detect(),
+            build: BuildInfo::of_this_binary(),
+            guards: Readings::default(),
+            extra: Map::new(),
+        }))
+    }
+
+    fn summary(case: &CaseSpec, arm: Arm, time: f64) -> Record {
+        Record::Summary(Summary {
+            run_id: None,
+            case_id: case.id(),
+            arm,
+            n_processes: 1,
+            n_samples: 1,
+            discarded: 0,
+            warmup_class: "flat".to_owned(),
+            t_median: time,
+            t_mean: time,
+            ci95: None,
+            sigma_b: None,
+            sigma_w: None,
+            n_eff: None,
+            outliers: Outliers::default(),
+            memory: Map::new(),
+            extra: Map::new(),
+        })
+    }
+
+    /// Runs of one case with these times.
+    fn records(times: &[f64]) -> Vec<Record> {
+        let case = CaseSpec::rollout("some", 4);
+        let of_run = |(number, &time): (usize, &f64)| {
+            [run(number), Record::Case(case.record("r", "suite")), summary(&case, Arm::A, time)]
+        };
+        times.iter().enumerate().flat_map(of_run).collect()
+    }
+
+    #[test]
+    fn a_step_in_a_history_is_found_and_named() {
+        let mut times: Vec<f64> = (0..12).map(|i| 10.0 + 0.02 * f64::from(i * 5 % 7)).collect();
+        times.extend((0..8).map(|i| 11.0 + 0.02 * f64::from(i * 5 % 7)));
+        let mut records = records(&times);
+        // Files are read by name, which need not be the order of time.
+        records.rotate_left(3 * 7);
+        let [series] = &series(&records)[..] else { panic!("one series") };
+        let trend = SeriesTrend::of(series.clone(), 1.0);
+        let [change] = &trend.changes[..] else { panic!("{:?}", trend.changes) };
+        assert_eq!((change.last_before.run_id.as_str(), change.first_after.run_id.as_str()), ("r011", "r012"));
+        assert!((change.point.ratio - 10.0 / 11.0).abs() < 0.01 && !change.point.provisional);
+        assert_eq!(trend.direction.trend, Direction::Declining);
+        assert_eq!(SeriesTrend::of(series.clone(), 20.0).changes, [], "less than the noise");
+    }
+
+    #[test]
+    fn a_few_runs_are_no_history() {
+        let found = series(&records(&[10.0, 10.0, 10.0]));
+        assert_eq!(SeriesTrend::of(found[0].clone(), 1.0).direction.trend, Direction::InsufficientHistory);
+    }
+
+    #[test]
+    fn the_judged_side_counts_and_comparisons_of_any_builds_do_not() {
+        let case = CaseSpec::rollout("some", 4);
+        let compared = |suite: &str| {
+            let sides = [summary(&case, Arm::A, 10.0), summary(&case, Arm::B, 5.0)];
+            [run(1), Record::Case(case.record("r", suite))].into_iter().chain(sides).collect::<Vec<_>>()
+        };
+        assert_eq!(series(&compared("ab")), []);
+        let found = series(&compared("suite"));
+        assert_eq!(found[0].entries.iter().map(|entry| entry.time_ns).collect::<Vec<_>>(), [5.0]);
+        let other = CaseSpec { seed: 7, ..case.clone() };
+        let mut two = compared("suite");
+        two.extend([run(2), Record::Case(other.record("r", "suite")), summary(&other, Arm::A, 9.0)]);
+        assert_eq!(series(&two).len(), 2, "other parameters are another series");
+    }
+}

@@ -1,0 +1,569 @@
+//! Suites: benchmarks with a name and a category, what they amount to, and how they stand against a baseline.
+//!
+//! Any function can be one:
+//!
+//! ```
+//! use phalanx_lab::suite::Benchmark;
+//!
+//! let result = Benchmark::new("sum", "custom")
+//!     .iterations(50)
+//!     .metadata("size", 1000)
+//!     .run(|| Ok::<_, String>({ std::hint::black_box((0..1000_u64).sum::<u64>()); }))?;
+//! assert_eq!((result.iterations, result.metadata["size"].as_u64()), (50, Some(1000)));
+//! assert!(result.throughput > 0.0);
+//! # Ok::<_, String>(())
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::campaign::{self, Process};
+use crate::case::CaseSpec;
+use crate::clock::Stopwatch;
+use crate::format::format_number;
+use crate::kpi::Kpi;
+use crate::machine::Machine;
+use crate::memory;
+use crate::record::Kind;
+use crate::stats::descriptive::{mean, population_sd, relative_sd};
+use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
+use crate::stats::regression::{BaselineComparison, Change};
+use crate::stats::verdict::{Tier, Verdict};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Parts of a run whose times give its interval.
+const BLOCKS: u64 = 10;
+
+/// Mean throughput of a category below which it should become faster.
+const SLOW_PER_SECOND: f64 = 100.0;
+
+/// Memory of a category beyond which it should need less.
+const MUCH_MEMORY_MB: f64 = 1000.0;
+
+/// The share of the best throughput that the largest size should keep.
+const RETENTION: f64 = 0.8;
+
+/// The share of its time that a thread should compute.
+const BUSY_PERCENT: f64 = 80.0;
+
+/// A function to be measured.
+#[derive(Debug, Clone)]
+pub struct Benchmark {
+    name: String,
+    category: String,
+    iterations: u64,
+    warmup: u64,
+    metadata: Map<String, Value>,
+}
+
+impl Benchmark {
+    /// A benchmark of 100 iterations after 10 that do not count. Any category will do.
+    pub fn new(name: impl Into<String>, category: impl Into<String>) -> Self {
+        let (name, category) = (name.into(), category.into());
+        Self { name, category, iterations: 100, warmup: 10, metadata: Map::new() }
+    }
+
+    /// How often the function runs, at least once. Default 100.
+    pub fn iterations(mut self, iterations: u64) -> Self {
+        self.iterations = iterations.max(1);
+        self
+    }
+
+    /// How often it runs before that. Default 10.
+    pub fn warmup(mut self, warmup: u64) -> Self {
+        self.warmup = warmup;
+        self
+    }
+
+    /// Something that the result carries.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Measures the function; the first error ends it, in the warm-up as well.
+    ///
+    /// Memory is looked at in a pass of its own after the timed one, for looking takes time.
+    pub fn run<E>(self, mut function: impl FnMut() -> Result<(), E>) -> Result<BenchmarkResult, E> {
+        let mut repeat = |times: u64| (0..times).try_for_each(|_| function());
+        repeat(self.warmup)?;
+        let blocks = self.iterations.min(BLOCKS);
+        let (mut wall_s, mut cpu_s, mut logs) = (0.0, Some(0.0), Vec::new());
+        for block in 0..blocks {
+            let iterations = self.iterations * (block + 1) / blocks - self.iterations * block / blocks;
+            let watch = Stopwatch::start();
+            repeat(iterations)?;
+            let elapsed = watch.elapsed();
+            let seconds = elapsed.wall_ns.max(1) as f64 / 1e9;
+            wall_s += seconds;
+            cpu_s = cpu_s.zip(elapsed.cpu_ns).map(|(sum, ns): (f64, _)| sum + ns as f64 / 1e9);
+            logs.push((iterations as f64 / seconds).ln());
+        }
+        repeat(1)?;
+        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+        Ok(BenchmarkResult {
+            name: self.name,
+            category: self.category,
+            duration: wall_s,
+            memory_peak_mb: mb(memory::peak_rss_bytes()),
+            memory_current_mb: mb(memory::rss_bytes()),
+            cpu_percent: cpu_s.map(|cpu| 100.0 * cpu / wall_s),
+            iterations: self.iterations,
+            throughput: self.iterations as f64 / wall_s,
+            throughput_ci95: mean_interval(&logs, CONFIDENCE).map(|interval| interval.map(f64::exp)),
+            noise_percent: None,
+            kind: None,
+            case_version: None,
+            metadata: self.metadata,
+        })
+    }
+}
+
+/// What a benchmark showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkResult {
+    /// Its name.
+    pub name: String,
+    /// Its category.
+    pub category: String,
+    /// Seconds that were timed.
+    pub duration: f64,
+    /// The most memory that the process had, in MiB; unknown outside of Linux.
+    pub memory_peak_mb: Option<f64>,
+    /// The memory that it had in the end, in MiB.
+    pub memory_current_mb: Option<f64>,
+    /// CPU time by wall time; more than 100 with several threads.
+    pub cpu_percent: Option<f64>,
+    /// Repetitions: steps of environments, calls of a function, starts of a process.
+    pub iterations: u64,
+    /// Iterations by duration.
+    pub throughput: f64,
+    /// Its 95 % interval.
+    pub throughput_ci95: Option<Interval>,
+    /// How much processes that do the same differ, in %.
+    pub noise_percent: Option<f64>,
+    /// What the timed region contains, if it is a case of the lab.
+    pub kind: Option<Kind>,
+    /// A hash of all parameters of the case; results are comparable only where it is the same.
+    pub case_version: Option<String>,
+    /// Whatever else is of interest.
+    pub metadata: Map<String, Value>,
+}
+
+impl BenchmarkResult {
+    /// The result of the processes that measured a case.
+    pub fn of_case(name: &str, category: &str, case: &CaseSpec, processes: &[Process]) -> Self {
+        let steady = || processes.iter().flat_map(Process::steady_timings);
+        let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
+        let means: Vec<f64> = times.iter().map(|times| mean(times)).collect();
+        let duration = steady().map(|timing| timing.wall_ns as f64 / 1e9).sum::<f64>();
+        let cpu_s: Option<f64> = steady().map(|timing| timing.cpu_ns.map(|ns| ns as f64 / 1e9)).sum();
+        let iterations: u64 = steady().map(|timing| timing.steps).sum();
+        // A long time is a low rate, so the ends change places.
+        let rates = |times: Interval| Interval { low: 1e9 / times.high, high: 1e9 / times.low };
+        Self {
+            cpu_percent: cpu_s.map(|cpu| 100.0 * cpu / duration),
+            throughput_ci95: campaign::interval(&times).map(rates),
+            noise_percent: relative_sd(&means).map(|sd| 100.0 * sd),
+            ..Self::of_starts(name, category, case, processes, (duration, iterations))
+        }
+    }
+
+    /// The result of processes that only had to start: how many of them do so in a second.
+    pub fn of_start(name: &str, category: &str, case: &CaseSpec, processes: &[Process]) -> Self {
+        let seconds: Vec<f64> = processes.iter().map(|process| process.ready.startup_ns as f64 / 1e9).collect();
+        let logs: Vec<f64> = seconds.iter().map(|seconds| -seconds.ln()).collect();
+        let total = (seconds.iter().sum(), processes.len() as u64);
+        Self {
+            throughput_ci95: mean_interval(&logs, CONFIDENCE).map(|interval| interval.map(f64::exp)),
+            noise_percent: relative_sd(&seconds).map(|sd| 100.0 * sd),
+            ..Self::of_starts(name, category, case, processes, total)
+        }
+    }
+
+    fn of_starts(
+        name: &str,
+        category: &str,
+        case: &CaseSpec,
+        processes: &[Process],
+        (duration, iterations): (f64, u64),
+    ) -> Self {
+        let most = |bytes: fn(&Process) -> Option<u64>| processes.iter().filter_map(bytes).max();
+        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+        let mut metadata = Map::new();
+        metadata.insert("case".to_owned(), case.id().into());
+        metadata.insert("env".to_owned(), case.env.clone().into());
+        metadata.insert("num_envs".to_owned(), case.num_envs.into());
+        metadata.insert("threads".to_owned(), case.threads.into());
+        if let Some(bytes) = processes.first().and_then(|process| process.ready.workload.bytes_per_env) {
+            metadata.insert("bytes_per_env".to_owned(), bytes.into());
+        }
+        Self {
+            name: name.to_owned(),
+            category: category.to_owned(),
+            duration,
+            memory_peak_mb: mb(most(|process| process.ready.rss_peak)),
+            memory_current_mb: mb(most(|process| process.ready.rss_after)),
+            cpu_percent: None,
+            iterations,
+            throughput: iterations as f64 / duration,
+            throughput_ci95: None,
+            noise_percent: None,
+            kind: Some(case.kind),
+            case_version: Some(case.version()),
+            metadata,
+        }
+    }
+}
+
+/// Where a suite ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SystemInfo {
+    /// CPUs as the system counts them.
+    pub cpu_count: Option<usize>,
+    /// Main memory in GiB.
+    pub memory_total_gb: Option<f64>,
+    /// What computes.
+    pub backend: String,
+    /// Its devices.
+    pub devices: Vec<String>,
+    /// The machine, for comparisons with stored numbers.
+    pub fingerprint: String,
+}
+
+impl SystemInfo {
+    /// Of a machine.
+    pub fn of(machine: &Machine) -> Self {
+        Self {
+            cpu_count: machine.threads,
+            memory_total_gb: machine.mem.total_bytes.map(|bytes| bytes as f64 / MIB / 1024.0),
+            backend: "cpu".to_owned(),
+            devices: machine.cpu.iter().cloned().collect(),
+            fingerprint: machine.fingerprint.clone(),
+        }
+    }
+}
+
+/// The results of one category.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CategoryStats {
+    /// How many.
+    pub count: usize,
+    /// Mean throughput.
+    pub avg_throughput: f64,
+    /// Their spread.
+    pub std_throughput: f64,
+    /// The highest.
+    pub max_throughput: f64,
+    /// Mean of the peaks, in MiB.
+    pub avg_memory_peak: Option<f64>,
+    /// The highest of them.
+    pub max_memory_peak: Option<f64>,
+}
+
+/// All results in four numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteSummary {
+    /// How many.
+    pub total_benchmarks: usize,
+    /// Mean throughput, of whatever the units are.
+    pub avg_throughput: f64,
+    /// The highest peak, in MiB.
+    pub peak_memory_mb: Option<f64>,
+    /// Seconds that were timed.
+    pub total_duration: f64,
+}
+
+/// A benchmark against its baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// The rules; nothing where the two are not comparable.
+    #[serde(flatten)]
+    pub rules: Option<BaselineComparison>,
+    /// The interval of the change of throughput, in %.
+    pub throughput_change_interval: Option<Interval>,
+    /// What it rests on.
+    pub tier: Tier,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Against {
+    /// Applies the rules to a change of throughput and to peak memory (baseline, current).
+    pub fn judged(change: &Change, memory: (Option<f64>, Option<f64>), noise_percent: f64, tier: Tier) -> Self {
+        let memory = memory.0.zip(memory.1).unwrap_or((0.0, 0.0));
+        let rules = BaselineComparison::of(change, memory, noise_percent);
+        let improved = change.interval.low > rules.threshold_percent();
+        let verdict = match (rules.performance_regression || rules.memory_regression, improved) {
+            (true, _) => Verdict::Regressed,
+            (false, true) => Verdict::Improved,
+            (false, false) if change.interval.low > -rules.threshold_percent() => Verdict::Equivalent,
+            (false, false) => Verdict::Inconclusive,
+        };
+        let mut reason = format!("throughput {:+.1} %", change.percent);
+        if let Some(percent) = rules.memory_change_percent.filter(|_| rules.memory_regression) {
+            reason += &format!(", memory {percent:+.1} %");
+        }
+        if rules.new_memory_use {
+            reason += ", new memory use";
+        }
+        reason += &format!("; beyond {:.0} % counts", rules.threshold_percent());
+        Self { rules: Some(rules), throughput_change_interval: Some(change.interval), tier, verdict, reason }
+    }
+
+    /// Two results that must not be compared.
+    pub fn incomparable(reason: impl Into<String>) -> Self {
+        Self {
+            rules: None,
+            throughput_change_interval: None,
+            tier: Tier::Baseline,
+            verdict: Verdict::Incomparable,
+            reason: reason.into(),
+        }
+    }
+
+    /// A result against stored numbers of the same machine: the weaker way, for the machine may have been faster
+    /// then. What processes of one run differ by counts as noise.
+    pub fn stored(baseline: &BenchmarkResult, current: &BenchmarkResult) -> Self {
+        if baseline.case_version != current.case_version {
+            return Self::incomparable("the baseline measured other parameters");
+        }
+        if baseline.kind != current.kind {
+            return Self::incomparable("the baseline measured another kind of step");
+        }
+        if !(baseline.throughput > 0.0 && current.throughput > 0.0) {
+            return Self::incomparable("a throughput is not positive");
+        }
+        let log = (current.throughput / baseline.throughput).ln();
+        let half = |result: &BenchmarkResult| {
+            result.throughput_ci95.map_or(0.0, |interval| 0.5 * (interval.high / interval.low).ln())
+        };
+        let half_width = half(baseline).hypot(half(current));
+        let change = Change::of_throughput(log, Interval::around(log, half_width));
+        let noise = [baseline, current].into_iter().filter_map(|result| result.noise_percent).fold(0.0, f64::max);
+        Self::judged(&change, (baseline.memory_peak_mb, current.memory_peak_mb), noise, Tier::Baseline)
+    }
+}
+
+/// The binary that made a baseline, kept beside it: run again in turns with another, it needs no stored numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptBinary {
+    /// Its file, in the folder of the baseline.
+    pub file: String,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// What a suite leaves behind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of the file.
+    pub schema_version: u64,
+    /// The run, as in its records.
+    pub run_id: String,
+    /// When it began, for people.
+    pub timestamp: String,
+    /// Where.
+    pub system_info: SystemInfo,
+    /// Numbers by category.
+    pub category_stats: BTreeMap<String, CategoryStats>,
+    /// All results in a few numbers.
+    pub summary: SuiteSummary,
+    /// The results.
+    pub results: Vec<BenchmarkResult>,
+    /// Their comparison with a baseline, by name.
+    pub comparisons: BTreeMap<String, Against>,
+    /// Key figures.
+    pub kpis: Vec<Kpi>,
+    /// What could be better.
+    pub recommendations: Vec<String>,
+    /// The binary, if this is a baseline with one.
+    pub binary: Option<KeptBinary>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// The version of reports that are written.
+pub const REPORT_VERSION: u64 = 1;
+
+/// The numbers of each category.
+pub fn category_stats(results: &[BenchmarkResult]) -> BTreeMap<String, CategoryStats> {
+    let mut categories: BTreeMap<String, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in results {
+        categories.entry(result.category.clone()).or_default().push(result);
+    }
+    let stats = |results: Vec<&BenchmarkResult>| {
+        let rates: Vec<f64> = results.iter().map(|result| result.throughput).collect();
+        let peaks: Vec<f64> = results.iter().filter_map(|result| result.memory_peak_mb).collect();
+        CategoryStats {
+            count: results.len(),
+            avg_throughput: mean(&rates),
+            std_throughput: population_sd(&rates),
+            max_throughput: rates.iter().copied().fold(f64::MIN, f64::max),
+            avg_memory_peak: (!peaks.is_empty()).then(|| mean(&peaks)),
+            max_memory_peak: peaks.into_iter().reduce(f64::max),
+        }
+    };
+    categories.into_iter().map(|(category, results)| (category, stats(results))).collect()
+}
+
+/// All results in four numbers.
+pub fn summary(results: &[BenchmarkResult]) -> SuiteSummary {
+    let rates: Vec<f64> = results.iter().map(|result| result.throughput).collect();
+    SuiteSummary {
+        total_benchmarks: results.len(),
+        avg_throughput: if rates.is_empty() { 0.0 } else { mean(&rates) },
+        peak_memory_mb: results.iter().filter_map(|result| result.memory_peak_mb).reduce(f64::max),
+        total_duration: results.iter().map(|result| result.duration).sum(),
+    }
+}
+
+/// What the results suggest to do.
+pub fn recommendations(results: &[BenchmarkResult]) -> Vec<String> {
+    let mut advice = Vec::new();
+    for (category, stats) in category_stats(results) {
+        if stats.avg_throughput < SLOW_PER_SECOND {
+            let rate = format_number(stats.avg_throughput);
+            advice.push(format!("{category}: {rate} iterations/s on average; profile it (bench profile) and optimise"));
+        }
+        if let Some(peak) = stats.max_memory_peak.filter(|&peak| peak > MUCH_MEMORY_MB) {
+            advice.push(format!("{category}: up to {peak:.0} MB; reduce num_envs, scan_chunk_size or buffers"));
+        }
+    }
+    for (what, sizes) in scalings(results) {
+        let best = sizes.values().copied().fold(0.0, f64::max);
+        if let Some((&largest, &rate)) = sizes.last_key_value().filter(|(_, rate)| **rate < RETENTION * best) {
+            let kept = 100.0 * rate / best;
+            advice.push(format!(
+                "{what}: {largest} environments keep {kept:.0} % of the best throughput; try a smaller scan_chunk_size"
+            ));
+        }
+    }
+    for result in results {
+        let threads = result.metadata.get("threads").and_then(Value::as_f64).unwrap_or(1.0);
+        if let Some(cpu) = result.cpu_percent.filter(|&cpu| cpu < BUSY_PERCENT * threads) {
+            advice.push(format!(
+                "{}: computed {cpu:.0} % of the time of {threads} threads; look for other load, fewer threads or a \
+                 larger share of start-up",
+                result.name
+            ));
+        }
+    }
+    advice
+}
+
+/// Throughput by number of environments, of cases that differ in nothing else.
+fn scalings(results: &[BenchmarkResult]) -> BTreeMap<String, BTreeMap<u64, f64>> {
+    let mut scalings: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
+    for result in results.iter().filter(|result| result.category == "kernel_performance") {
+        if let (Some(env), Some(size)) = (result.metadata.get("env"), result.metadata.get("num_envs")) {
+            let what = env.as_str().unwrap_or_default().to_owned();
+            scalings.entry(what).or_default().insert(size.as_u64().unwrap_or(0), result.throughput);
+        }
+    }
+    scalings.retain(|_, sizes| sizes.len() > 2);
+    scalings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, category: &str, throughput: f64, memory: f64) -> BenchmarkResult {
+        BenchmarkResult {
+            name: name.to_owned(),
+            category: category.to_owned(),
+            duration: 2.0,
+            memory_peak_mb: Some(memory),
+            memory_current_mb: Some(memory),
+            cpu_percent: Some(99.0),
+            iterations: 100,
+            throughput,
+            throughput_ci95: Some(Interval { low: throughput * 0.99, high: throughput * 1.01 }),
+            noise_percent: Some(0.5),
+            kind: None,
+            case_version: None,
+            metadata: Map::new(),
+        }
+    }
+
+    #[test]
+    fn a_function_is_measured_after_its_warm_up() {
+        let mut calls = 0;
+        let result = Benchmark::new("count", "custom").iterations(23).warmup(4).run(|| {
+            calls += 1;
+            Ok::<_, ()>(())
+        });
+        let result = result.unwrap();
+        assert_eq!((calls, result.iterations, result.category.as_str()), (4 + 23 + 1, 23, "custom"));
+        assert!((result.throughput - 23.0 / result.duration).abs() < 1e-6 * result.throughput);
+    }
+
+    #[test]
+    fn an_error_in_the_warm_up_is_an_error() {
+        let failed = Benchmark::new("fails", "custom").run(|| Err::<(), _>("no"));
+        assert_eq!(failed, Err("no"));
+    }
+
+    #[test]
+    fn categories_are_summed_up() {
+        let results = [result("a", "x", 100.0, 10.0), result("b", "x", 300.0, 30.0), result("c", "y", 50.0, 2000.0)];
+        let stats = category_stats(&results);
+        assert_eq!((stats["x"].count, stats["x"].avg_throughput, stats["x"].max_throughput), (2, 200.0, 300.0));
+        assert_eq!((stats["x"].std_throughput, stats["x"].max_memory_peak), (100.0, Some(30.0)));
+        let summary = summary(&results);
+        assert_eq!((summary.total_benchmarks, summary.total_duration), (3, 6.0));
+        assert_eq!(summary.peak_memory_mb, Some(2000.0));
+        let advice = recommendations(&results);
+        assert_eq!(advice.len(), 2, "{advice:?}");
+        assert!(advice.iter().all(|line| line.starts_with("y: ")), "{advice:?}");
+    }
+
+    #[test]
+    fn a_size_that_loses_throughput_and_an_idle_thread_are_noticed() {
+        let sized = |n: u64, throughput| {
+            let mut of = result(&format!("k{n}"), "kernel_performance", throughput, 1.0);
+            of.metadata.insert("env".to_owned(), "E".into());
+            of.metadata.insert("num_envs".to_owned(), n.into());
+            of
+        };
+        let mut results = vec![sized(100, 1e6), sized(1000, 2e6), sized(10_000, 1.9e6)];
+        assert_eq!(recommendations(&results), Vec::<String>::new());
+        results[2].throughput = 1.5e6;
+        assert!(recommendations(&results)[0].contains("10000 environments keep 75 %"));
+        results[1].cpu_percent = Some(50.0);
+        assert!(recommendations(&results)[1].starts_with("k1000: computed 50 %"));
+    }
+
+    #[test]
+    fn golden_changes_against_stored_numbers() {
+        let exact = |throughput: f64, memory: f64| BenchmarkResult {
+            throughput_ci95: Some(Interval::point(throughput)),
+            noise_percent: Some(0.0),
+            ..result("a", "x", throughput, memory)
+        };
+        let against = |throughput, memory| Against::stored(&exact(100.0, 100.0), &exact(throughput, memory));
+        use crate::stats::regression::Severity;
+        for (throughput, memory, verdict, severity) in [
+            (89.0, 100.0, Verdict::Regressed, Some(Severity::Medium)),
+            (79.0, 100.0, Verdict::Regressed, Some(Severity::High)),
+            (91.0, 100.0, Verdict::Equivalent, None),
+            (112.0, 100.0, Verdict::Improved, None),
+            (100.0, 121.0, Verdict::Regressed, Some(Severity::Medium)),
+            (100.0, 119.0, Verdict::Equivalent, None),
+        ] {
+            let found = against(throughput, memory);
+            assert_eq!((found.verdict, found.rules.unwrap().severity), (verdict, severity), "{throughput} {memory}");
+        }
+        let noisy = BenchmarkResult { noise_percent: Some(10.0), ..exact(79.0, 100.0) };
+        assert_eq!(Against::stored(&exact(100.0, 100.0), &noisy).verdict, Verdict::Equivalent);
+        let other = BenchmarkResult { case_version: Some("v".to_owned()), ..exact(79.0, 100.0) };
+        assert_eq!(Against::stored(&exact(100.0, 100.0), &other).verdict, Verdict::Incomparable);
+    }
+}
