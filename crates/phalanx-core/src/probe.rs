@@ -156,7 +156,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
-        check_legal(&self.spec, action, &self.action_mask())?;
+        check_legal(&self.spec, action, || self.action_mask())?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let action = E::Action::from_components(action);
         let step = self.env.step(&self.params, &self.state, action, &mut draws);
@@ -251,7 +251,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
-        check_legal(&self.spec, action, &self.action_mask())?;
+        check_legal(&self.spec, action, || self.action_mask())?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let (indices, values): (Vec<i32>, Vec<f32>) = action.iter().map(|v| (*v as i32, *v as f32)).unzip();
         let action = match self.spec.action {
@@ -346,10 +346,12 @@ fn component_name(spec: &EnvSpec, k: usize) -> String {
     if spec.action.components() == 1 { "the action".to_owned() } else { format!("component {k} of the action") }
 }
 
-fn check_legal(spec: &EnvSpec, action: &[f64], mask: &[bool]) -> Result<()> {
+/// Checks an action where masks bind; only there the mask is made, which can be long.
+fn check_legal(spec: &EnvSpec, action: &[f64], mask: impl FnOnce() -> Vec<bool>) -> Result<()> {
     if spec.action_mask != ActionMask::Binding {
         return Ok(());
     }
+    let mask = mask();
     let mut flags = mask.iter();
     for (k, value) in action.iter().enumerate() {
         let choices = spec.action.choices(k).expect("masks are for discrete actions");
