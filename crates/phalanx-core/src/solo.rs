@@ -91,9 +91,9 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     }
 
     /// How a finished episode went, from its last state: what [`EnvSpec::scores`] names, in numbers that are not
-    /// negative. A run shows their means.
-    fn scores(&self, _state: &Self::State) -> [f32; COUNTERS] {
-        [0.0; COUNTERS]
+    /// negative; `None` if there is nothing to score it by. A run shows the means over scored episodes.
+    fn scores(&self, _state: &Self::State) -> Option<[f32; COUNTERS]> {
+        None
     }
 
     /// A field of the state as a number, by its place in [`EnvSpec::state_names`].

@@ -319,9 +319,9 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         self.env.observe(state, obs);
     }
 
-    fn scores(&self, state: &Self::State) -> [f32; 2] {
+    fn scores(&self, state: &Self::State) -> Option<[f32; 2]> {
         let info = self.env.info(state);
-        [f32::from(u8::from(info.solved)), info.similarity]
+        info.has_target.then(|| [f32::from(u8::from(info.solved)), info.similarity])
     }
 
     fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
