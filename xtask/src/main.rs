@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(9);
+    let mut run = Run::new(10);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -55,6 +55,11 @@ fn every_test() -> ExitCode {
     run.step("Rust tests", || workspace.cargo("test --workspace --release"));
     // Once more with debug assertions and overflow checks, which the unsafe code and the counters rely on.
     run.step("engine with assertions", || workspace.cargo("test --package phalanx-core"));
+    // One test left out takes longer than all others together when nothing is optimised.
+    run.step("environments with assertions", || {
+        workspace
+            .cargo("test --package phalanx-envs --lib -- --skip arc::solo::tests::threads_and_chunks_do_not_matter")
+    });
     oracle_steps(&workspace, &mut run);
     run.finish()
 }

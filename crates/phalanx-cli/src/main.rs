@@ -34,7 +34,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 fn main() -> ExitCode {
     let start = Instant::now();
     ALLOCATOR.register();
-    match args::parse().and_then(|cli| run(cli, start)) {
+    let done = args::parse().and_then(|(cli, origin)| run(cli, start).map_err(|failure| failure.attributed(&origin)));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

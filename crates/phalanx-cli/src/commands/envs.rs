@@ -69,7 +69,7 @@ fn summary(Listed { spec, aliases }: &Listed) -> String {
 fn details(listed: &Listed) -> String {
     let spec = &listed.spec;
     let mut text = summary(listed);
-    text += &format!("  state        {}\n", spec.state_names.join(", "));
+    text += &format!("  state        {}\n", collapsed(spec.state_names).join(", "));
     text += "\nParameters (--param NAME=VALUE, or NAME=LOW..HIGH for a value per environment):\n";
     for p in &spec.params {
         // Writing to a string cannot fail.
@@ -115,4 +115,26 @@ fn options(spec: &EnvSpec) -> String {
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Names with the elements of an array as its first and last: `grid[0,0] to grid[9,9]`.
+fn collapsed(names: &[&str]) -> Vec<String> {
+    let array = |name: &&str| name.split_once('[').map(|(array, _)| array.to_owned());
+    let runs = names.chunk_by(|one, next| array(one).is_some() && array(one) == array(next));
+    runs.map(|run| match run {
+        [first, _, .., last] => format!("{first} to {last}"),
+        few => few.join(", "),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_shown_by_their_ends() {
+        let names = ["x", "grid[0]", "grid[1]", "grid[2]", "clip[0]", "clip[1]", "y", "z"];
+        assert_eq!(collapsed(&names), ["x", "grid[0] to grid[2]", "clip[0], clip[1]", "y", "z"]);
+    }
 }

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(parse("[[[3]]]").unwrap_err().to_string(), "s.json, task t: has 1 solutions for 2 test pairs");
         assert_eq!(
             parse("[[[3]], [[11]]]").unwrap_err().to_string(),
-            "c.json, task t: test pair 1, output, row 0, column 0: colour 11 is not from 0 to 9"
+            "s.json, task t: test pair 1, output, row 0, column 0: colour 11 is not from 0 to 9"
         );
     }
 }
