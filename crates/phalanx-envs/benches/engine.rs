@@ -105,6 +105,30 @@ fn step_into(env: &'static str, num_envs: usize, autoreset: Autoreset, pool: &Ar
     }
 }
 
+/// What looking at constraints costs: turns of a few milliseconds with and without, so that whatever disturbs the
+/// machine for longer hits both alike. Prints the median and the quartiles of the turns' ratios.
+fn safety_overhead(env: &'static str, pool: &Arc<Pool>) {
+    const TURNS: usize = 400;
+    let case = |safety| rollout(Setup { env, settings: &[], safety, steps: 256 * 1_024 }, 1_024, 128, pool);
+    let [mut monitored, mut free] = [case(SafetyMode::Monitor), case(SafetyMode::Off)];
+    let mut turn = |i: usize| {
+        // Either goes first as often as the other.
+        let (monitored, free) = if i.is_multiple_of(2) {
+            let monitored = (monitored.run)();
+            (monitored, (free.run)())
+        } else {
+            let free = (free.run)();
+            ((monitored.run)(), free)
+        };
+        100.0 * (free / monitored - 1.0)
+    };
+    let mut overheads: Vec<f64> = (0..TURNS).map(&mut turn).skip(10).collect();
+    overheads.sort_by(f64::total_cmp);
+    let [low, median, high] = [1, 2, 3].map(|quarter| overheads[quarter * overheads.len() / 4]);
+    let name = format!("safety overhead {env} monitor/off threads={}", pool.threads());
+    println!("{name:<62} {median:>8.1} %  [{low:.1}, {high:.1}]");
+}
+
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     let (one, two) = (Arc::new(Pool::new(1)), Arc::new(Pool::new(2)));
@@ -145,5 +169,9 @@ fn main() {
         rates.sort_by(f64::total_cmp);
         let [low, median, high] = [rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]].map(|rate| rate / 1e6);
         println!("{:<62} {median:>8.1} M steps/s  [{low:.1}, {high:.1}]", case.name);
+    }
+    if "safety overhead".contains(&filter) {
+        safety_overhead("ChemicalReactor-v0", &one);
+        safety_overhead("VanDeVusse-v0", &one);
     }
 }
