@@ -1,15 +1,12 @@
 //! Memory by number of environments or by chunk size: one process per size, what the system saw, what was counted.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::case::CaseSpec;
 use crate::stats::descriptive::median;
 use crate::stats::growth::MemoryGrowth;
 use crate::throughput::MEGABYTE;
-use crate::worker::{Ready, Worker};
+use crate::worker::Ready;
 
 /// Numbers of environments that are profiled unless the user says otherwise.
 pub const DEFAULT_SIZES: [usize; 6] = [1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576];
@@ -115,11 +112,6 @@ impl Row {
             ..Self::failed(case, predicted, "")
         }
     }
-}
-
-/// What a fresh process holds after the first iteration of a case.
-pub fn probe(binary: &Path, case: &CaseSpec) -> Result<Ready> {
-    Ok(Worker::start(binary, case)?.ready().clone())
 }
 
 /// How the peak memory of processes grows with the number of environments; `None` below three processes or two sizes,

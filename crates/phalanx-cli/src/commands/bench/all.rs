@@ -41,21 +41,8 @@ const ALL: &[Line] = &[
 ];
 
 const QUICK: &[Line] = &[
-    &["bench", "throughput", "--num-envs", "100", "--num-steps", "10", "--processes", "1", "--time-budget", "0"],
-    &[
-        "bench",
-        "memory",
-        "--env",
-        "cartpole",
-        "--num-envs",
-        "1k",
-        "--num-envs",
-        "4k",
-        "--num-envs",
-        "16k",
-        "--repeats",
-        "1",
-    ],
+    &["bench", "throughput", "--num-envs", "100", "--num-steps", "10", "--samples", "6", "--time-budget", "0"],
+    &["bench", "memory", "--env", "cartpole", "--num-envs", "1k", "--num-envs", "16k", "--scan-chunk-size", "32"],
     &["bench", "comparison", "--library", "phalanx", "--num-envs", "100", "--steps-per-env", "100"],
     &["demo", "performance", "--num-envs", "500", "--num-steps", "10"],
 ];

@@ -345,7 +345,11 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
                     row.row.scan_chunk_size,
                 )
         });
-        let share = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+        let share = |value: Option<f64>| match value {
+            Some(small) if small < 0.01 => format!("{small:.1e}"),
+            Some(value) => format!("{value:.3}"),
+            None => String::new(),
+        };
         let [env, envs, chunk, threads, rate, interval, startup] = line;
         let (efficiency, retention) = (point.map(|point| point.efficiency), point.map(|point| point.retention));
         [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup]
