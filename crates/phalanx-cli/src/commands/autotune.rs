@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded, Status};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryBudget;
@@ -22,12 +22,12 @@ use crate::subject::RolloutSubject;
 use crate::text;
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AutotuneArgs {
     #[command(subcommand)]
     command: Option<AutotuneCommand>,
     #[command(flatten)]
-    run: Option<RunArgs>,
+    run: MaybeRun,
     /// Show what is remembered instead
     #[arg(long)]
     show_cache: bool,
@@ -73,6 +73,33 @@ struct RunArgs {
     force: bool,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// The request, unless there is a subcommand or `--show-cache` instead. (clap's own `Option` of flattened arguments
+/// does not see those that are flattened in turn.)
+#[derive(Debug)]
+struct MaybeRun(Option<Box<RunArgs>>);
+
+impl Args for MaybeRun {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        RunArgs::augment_args_for_update(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        RunArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for MaybeRun {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = ["env", "num_envs"].iter().all(|name| matches.contains_id(name));
+        Ok(Self(is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?.map(Box::new)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -154,12 +181,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
-    match (&args.command, &args.run) {
+    match (&args.command, &args.run.0) {
         (Some(AutotuneCommand::ShowCache { json }), _) => show_cache(*json),
         (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
         (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
         (Some(AutotuneCommand::Verify(args)), _) => verify(args),
-        (None, run) if args.show_cache => show_cache(run.as_ref().is_some_and(|run| run.output.json)),
+        (None, _) if args.show_cache => show_cache(false),
         (None, Some(run)) => tune_now(run),
         (None, None) => {
             Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))
