@@ -12,6 +12,7 @@ use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
+use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
@@ -121,9 +122,6 @@ struct VerifyArgs {
     /// Turns of each candidate
     #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
-    sample_ms: u16,
 }
 
 /// What acts; a policy under the name that tuning knows it by.
@@ -151,6 +149,15 @@ struct LimitArgs {
     /// Seconds after which the best so far is taken [default: 60, of which a search uses about 15]
     #[arg(long, value_name = "S", value_parser = seconds)]
     time_budget: Option<f64>,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    sample_ms: u16,
+}
+
+impl LimitArgs {
+    fn sample(&self) -> Duration {
+        Duration::from_millis(self.sample_ms.into())
+    }
 }
 
 /// Agents that learn.
@@ -201,6 +208,7 @@ impl RunArgs {
             buffer_size: self.limits.buffer_size.map(|size| size as u64),
             memory_budget: self.limits.memory_budget,
             force: self.force,
+            sample: self.limits.sample(),
             time_budget: self.limits.time_budget.map(Duration::from_secs_f64),
             ..Request::new(subject, self.num_envs)
         }
@@ -221,13 +229,12 @@ fn tune_now(args: &RunArgs) -> Result<(), Failure> {
 /// The choice against all candidates that fit; the exit code tells whether it is good.
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     const ALLOWED: f64 = 0.05;
-    const NOT_GOOD: u8 = 10;
     let run = &args.run;
     let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
     let tuned = tuned(&run.request(&subject), run.output.quiet)?;
     let ok = tuned.candidates.iter().filter(|candidate| candidate.status == Status::Ok);
     let candidates: Vec<usize> = ok.map(|candidate| candidate.chunk_size).collect();
-    let plan = (usize::from(args.rounds), Duration::from_millis(args.sample_ms.into()));
+    let plan = (usize::from(args.rounds), run.limits.sample());
     let mut last = Instant::now();
     let after = |round: usize| {
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
@@ -237,7 +244,11 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let size = (run.num_envs, tuned.threads);
     let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
-    let is_good = found.shortfall <= ALLOWED;
+    let (verdict, exit_code) = match found {
+        _ if found.shortfall <= ALLOWED => ("good", 0),
+        _ if found.interval.low > ALLOWED => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
+        _ => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
+    };
     if run.output.json {
         print_json(&found)?;
     } else {
@@ -249,7 +260,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             };
             format!("chunk {chunk:>4}    {} steps/s{mark}\n", format_number(*speed))
         });
-        let verdict = format!(
+        let line = format!(
             "{} x {}, threads = {}: {} is {:.1} % [{:.1}, {:.1}] behind the best, {}: {}\n",
             run.num_envs,
             subject.env(),
@@ -259,11 +270,11 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             100.0 * found.interval.low,
             100.0 * found.interval.high,
             found.best,
-            if is_good { "good" } else { "NOT GOOD" },
+            verdict,
         );
-        print(&(speeds.collect::<String>() + &verdict))?;
+        print(&(speeds.collect::<String>() + &line))?;
     }
-    if is_good { Ok(()) } else { Err(Failure::Verdict(NOT_GOOD)) }
+    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
 }
 
 /// How often a search says how far it is.
