@@ -43,7 +43,7 @@ fn refusal(output: &Output) -> String {
 
 /// A small request whose time is bounded.
 const TUNE: [&str; 11] =
-    ["autotune", "--env", "cartpole", "--agent", "random", "--num-envs", "64", "--threads", "1", "--time-budget", "3"];
+    ["autotune", "--env", "cartpole", "--agent", "random", "--num-envs", "64", "--threads", "1", "--sample-ms", "1"];
 
 fn with(more: &[&'static str]) -> Vec<&'static str> {
     [&TUNE[..], more].concat()
@@ -79,6 +79,10 @@ fn tuning_is_measured_once_shown_and_cleared() {
     assert!(document["agent_profiles"]["random"]["forward_us"].as_f64().unwrap() > 0.0);
     assert_eq!(json(cache, &["autotune", "show-cache", "--json"]), document);
     assert!(stdout(cache, &["autotune", "--show-cache"]).contains(key));
+    let verify = ["autotune", "verify", "--env", "cartpole", "--num-envs", "64", "--threads", "1", "--sample-ms", "1"];
+    let verdict = run(cache, &[&verify[..], &["--rounds", "3"]].concat());
+    assert!(matches!(verdict.status.code(), Some(0 | 10 | 12)), "a judgement, whichever");
+    assert!(String::from_utf8(verdict.stdout).unwrap().contains("behind the best"));
 
     assert!(stdout(cache, &["autotune", "clear-cache"]).starts_with("removed "));
     assert!(stdout(cache, &["cache", "clear"]).contains("holds nothing"));
@@ -90,7 +94,7 @@ fn two_processes_at_once_and_a_damaged_file() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("autotune_profiles.json"), "{\"schema_version\": 1, \"hardw").unwrap();
     let start = |num_envs: &str| {
-        let budget = ["--threads", "1", "--time-budget", "2", "--quiet"];
+        let budget = ["--threads", "1", "--sample-ms", "1", "--quiet"];
         let arguments = [&["autotune", "--env", "cartpole", "--num-envs", num_envs][..], &budget].concat();
         command(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };

@@ -72,6 +72,19 @@ fn process_cpu_ns() -> Option<u64> {
     Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
 }
 
+/// CPU time of the calling thread alone, in nanoseconds.
+#[cfg(unix)]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// Unknown here.
+#[cfg(not(unix))]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    None
+}
+
 #[cfg(not(unix))]
 fn process_cpu_ns() -> Option<u64> {
     None

@@ -18,7 +18,7 @@ pub const LOG_INTERVAL: u64 = 1000;
 /// let mut monitor = PerformanceMonitor::new(1000, 64); // 64 environments in lockstep
 /// for _ in 0..10 {
 ///     if let Some(reading) = monitor.advance(256) {
-///         eprintln!("{reading}"); // step=1024 sps=183054123 cpu=99% mem=1.2%
+///         eprintln!("{reading}"); // step=1024 sps=183054123 cpu=99% mem=1.20%
 ///     }
 /// }
 /// ```
@@ -48,7 +48,7 @@ pub struct Reading {
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |value: Option<f64>, digits: usize| value.map_or("?".to_owned(), |v| format!("{v:.digits$}"));
-        write!(f, "step={} sps={:.0} cpu={}% mem={}%", self.step, self.sps, percent(self.cpu, 0), percent(self.mem, 1))
+        write!(f, "step={} sps={:.0} cpu={}% mem={}%", self.step, self.sps, percent(self.cpu, 0), percent(self.mem, 2))
     }
 }
 

@@ -8,6 +8,7 @@
 //! was inlined there, and so gives all of a fused loop to whichever part was seen first.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use inferno::flamegraph;
 use serde::Serialize;
@@ -39,6 +40,8 @@ pub struct Profile {
 pub struct Stack {
     /// Functions, the outermost first.
     pub frames: Vec<String>,
+    /// Which of them the time is counted for: the innermost that is not of a library, else the innermost.
+    pub owner: usize,
     /// Samples.
     pub samples: u64,
 }
@@ -48,7 +51,7 @@ pub struct Stack {
 pub struct Hot {
     /// The function.
     pub symbol: String,
-    /// Samples in the function itself.
+    /// Samples in the function itself, library code that it calls included: an addition of lanes tells little.
     pub samples: u64,
     /// CPU time in the function itself.
     pub seconds: f64,
@@ -61,11 +64,16 @@ pub struct Hot {
 impl Profile {
     fn new(elapsed: Elapsed, taken: &[Vec<usize>], dropped: u64) -> Self {
         let mut names = Names::default();
-        let mut counted: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        let mut counted: BTreeMap<Vec<Frame>, u64> = BTreeMap::new();
         for addresses in taken {
             *counted.entry(names.stack(addresses)).or_default() += 1;
         }
-        let stacks = counted.into_iter().map(|(frames, samples)| Stack { frames, samples }).collect();
+        let stack = |(frames, samples): (Vec<Frame>, u64)| Stack {
+            owner: frames.iter().rposition(|frame| !frame.is_library).unwrap_or(frames.len().saturating_sub(1)),
+            frames: frames.into_iter().map(|frame| frame.name).collect(),
+            samples,
+        };
+        let stacks = counted.into_iter().map(stack).collect();
         Self {
             wall_seconds: elapsed.wall_ns as f64 / 1e9,
             cpu_seconds: elapsed.cpu_ns.unwrap_or(elapsed.wall_ns) as f64 / 1e9,
@@ -80,7 +88,7 @@ impl Profile {
         let mut found: HashMap<&str, (u64, u64)> = HashMap::new();
         for stack in &self.stacks {
             let mut seen: Vec<&str> = stack.frames.iter().map(String::as_str).collect();
-            if let Some(own) = seen.last() {
+            if let Some(own) = seen.get(stack.owner) {
                 found.entry(own).or_default().0 += stack.samples;
             }
             // A function that calls itself counts once.
@@ -123,15 +131,23 @@ impl Profile {
     }
 }
 
+/// A function at an address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Frame {
+    name: String,
+    /// Of the standard library or another crate, as its source tells.
+    is_library: bool,
+}
+
 /// Names of addresses, each looked up once.
 #[derive(Default)]
 struct Names {
-    known: HashMap<usize, Vec<String>>,
+    known: HashMap<usize, Vec<Frame>>,
 }
 
 impl Names {
     /// The functions of a stack whose addresses are given from the innermost, the outermost first.
-    fn stack(&mut self, addresses: &[usize]) -> Vec<String> {
+    fn stack(&mut self, addresses: &[usize]) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (depth, &address) in addresses.iter().enumerate() {
             // Of a caller there is the address of the next instruction, which the look-up goes back from; the
@@ -141,7 +157,7 @@ impl Names {
         }
         frames.reverse();
         // What comes before `main` and a thread's own function is the same for every program.
-        let starts = |frame: &String| frame.ends_with("__rust_begin_short_backtrace");
+        let starts = |frame: &Frame| frame.name.contains("__rust_begin_short_backtrace");
         if let Some(start) = frames.iter().rposition(starts) {
             frames.drain(..=start);
         }
@@ -150,15 +166,34 @@ impl Names {
 }
 
 /// The function at an address, after those that were inlined there.
-fn functions_at(address: usize) -> Vec<String> {
-    let mut names = Vec::new();
+fn functions_at(address: usize) -> Vec<Frame> {
+    let mut frames = Vec::new();
     backtrace::resolve(address as *mut _, |symbol| {
-        names.extend(symbol.name().map(|name| shortened(&format!("{name:#}"))));
+        let Some(name) = symbol.name().map(|name| shortened(&format!("{name:#}"))) else { return };
+        let file = symbol.filename().map(|file| file.to_string_lossy().into_owned());
+        // Sources of the compiler's own libraries, and of crates from a registry.
+        let is_library = file.as_ref().is_none_or(|file| {
+            file.starts_with("/rustc/") || file.contains("/rustlib/") || file.contains("/registry/src/")
+        });
+        frames.push(Frame { name: located(name, file.as_deref()), is_library });
     });
-    if names.is_empty() {
-        names.push("(unknown)".to_owned());
+    if frames.is_empty() {
+        frames.push(Frame { name: "(unknown)".to_owned(), is_library: true });
     }
-    names
+    frames
+}
+
+/// Inlined functions are named without their module; their file stands in for it.
+fn located(name: String, file: Option<&str>) -> String {
+    let path = name.split('<').next().unwrap_or(&name);
+    let stem = file.map(Path::new).and_then(|file| {
+        let stem = file.file_stem()?.to_str()?;
+        if stem == "mod" { file.parent()?.file_name()?.to_str() } else { Some(stem) }
+    });
+    match stem {
+        Some(stem) if !path.contains("::") && !path.is_empty() => format!("{stem}::{name}"),
+        _ => name,
+    }
 }
 
 /// A name without the generic arguments of types, which may be longer than a screen.
@@ -359,12 +394,17 @@ mod tests {
     use super::*;
 
     fn stack(frames: &[&str], samples: u64) -> Stack {
-        Stack { frames: frames.iter().map(|frame| (*frame).to_owned()).collect(), samples }
+        let owner = frames.iter().rposition(|frame| *frame != "library").unwrap();
+        Stack { frames: frames.iter().map(|frame| (*frame).to_owned()).collect(), owner, samples }
     }
 
     #[test]
     fn own_time_and_time_with_callees() {
-        let stacks = vec![stack(&["main", "a", "b"], 6), stack(&["main", "a"], 3), stack(&["main", "a", "b", "a"], 1)];
+        let stacks = vec![
+            stack(&["main", "a", "b", "library"], 6),
+            stack(&["main", "a"], 3),
+            stack(&["main", "a", "b", "a"], 1),
+        ];
         let profile = Profile { wall_seconds: 1.0, cpu_seconds: 2.0, samples: 10, dropped: 0, stacks };
         let top = profile.top(20);
         let row = |hot: &Hot| (hot.symbol.clone(), hot.samples, hot.share, hot.total_share, hot.seconds);
@@ -375,6 +415,16 @@ mod tests {
         assert_eq!(profile.top(1).len(), 1);
         let svg = String::from_utf8(profile.flame_graph("work").unwrap()).unwrap();
         assert!(svg.contains("<svg") && svg.contains("main") && svg.contains("work"));
+    }
+
+    #[test]
+    fn inlined_functions_are_named_by_their_file() {
+        let of = |name: &str, file| located(name.to_owned(), file);
+        assert_eq!(of("step<f32>", Some("crates/envs/src/cartpole.rs")), "cartpole::step<f32>");
+        assert_eq!(of("step", Some("crates/core/src/batch/mod.rs")), "batch::step");
+        assert_eq!(of("a::b", Some("x.rs")), "a::b");
+        assert_eq!(of("<A as B>::f", Some("x.rs")), "<A as B>::f");
+        assert_eq!(of("memcpy", None), "memcpy");
     }
 
     #[test]

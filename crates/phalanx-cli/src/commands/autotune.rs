@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded, Status};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryBudget;
@@ -12,6 +12,7 @@ use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
+use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
@@ -22,12 +23,12 @@ use crate::subject::RolloutSubject;
 use crate::text;
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AutotuneArgs {
     #[command(subcommand)]
     command: Option<AutotuneCommand>,
     #[command(flatten)]
-    run: Option<RunArgs>,
+    run: MaybeRun,
     /// Show what is remembered instead
     #[arg(long)]
     show_cache: bool,
@@ -75,6 +76,33 @@ struct RunArgs {
     output: OutputArgs,
 }
 
+/// The request, unless there is a subcommand or `--show-cache` instead. (clap's own `Option` of flattened arguments
+/// does not see those that are flattened in turn.)
+#[derive(Debug)]
+struct MaybeRun(Option<Box<RunArgs>>);
+
+impl Args for MaybeRun {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        RunArgs::augment_args_for_update(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        RunArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for MaybeRun {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = ["env", "num_envs"].iter().all(|name| matches.contains_id(name));
+        Ok(Self(is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?.map(Box::new)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 #[derive(Debug, Args)]
 struct MaxEnvsArgs {
     #[command(flatten)]
@@ -94,9 +122,6 @@ struct VerifyArgs {
     /// Turns of each candidate
     #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
-    sample_ms: u16,
 }
 
 /// What acts; a policy under the name that tuning knows it by.
@@ -124,6 +149,15 @@ struct LimitArgs {
     /// Seconds after which the best so far is taken [default: 60, of which a search uses about 15]
     #[arg(long, value_name = "S", value_parser = seconds)]
     time_budget: Option<f64>,
+    /// Least time of a sample, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    sample_ms: u16,
+}
+
+impl LimitArgs {
+    fn sample(&self) -> Duration {
+        Duration::from_millis(self.sample_ms.into())
+    }
 }
 
 /// Agents that learn.
@@ -154,12 +188,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
-    match (&args.command, &args.run) {
+    match (&args.command, &args.run.0) {
         (Some(AutotuneCommand::ShowCache { json }), _) => show_cache(*json),
         (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
         (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
         (Some(AutotuneCommand::Verify(args)), _) => verify(args),
-        (None, run) if args.show_cache => show_cache(run.as_ref().is_some_and(|run| run.output.json)),
+        (None, _) if args.show_cache => show_cache(false),
         (None, Some(run)) => tune_now(run),
         (None, None) => {
             Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))
@@ -174,6 +208,7 @@ impl RunArgs {
             buffer_size: self.limits.buffer_size.map(|size| size as u64),
             memory_budget: self.limits.memory_budget,
             force: self.force,
+            sample: self.limits.sample(),
             time_budget: self.limits.time_budget.map(Duration::from_secs_f64),
             ..Request::new(subject, self.num_envs)
         }
@@ -194,13 +229,12 @@ fn tune_now(args: &RunArgs) -> Result<(), Failure> {
 /// The choice against all candidates that fit; the exit code tells whether it is good.
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     const ALLOWED: f64 = 0.05;
-    const NOT_GOOD: u8 = 10;
     let run = &args.run;
     let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
     let tuned = tuned(&run.request(&subject), run.output.quiet)?;
     let ok = tuned.candidates.iter().filter(|candidate| candidate.status == Status::Ok);
     let candidates: Vec<usize> = ok.map(|candidate| candidate.chunk_size).collect();
-    let plan = (usize::from(args.rounds), Duration::from_millis(args.sample_ms.into()));
+    let plan = (usize::from(args.rounds), run.limits.sample());
     let mut last = Instant::now();
     let after = |round: usize| {
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
@@ -210,7 +244,11 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let size = (run.num_envs, tuned.threads);
     let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
-    let is_good = found.shortfall <= ALLOWED;
+    let (verdict, exit_code) = match found {
+        _ if found.shortfall <= ALLOWED => ("good", 0),
+        _ if found.interval.low > ALLOWED => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
+        _ => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
+    };
     if run.output.json {
         print_json(&found)?;
     } else {
@@ -222,7 +260,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             };
             format!("chunk {chunk:>4}    {} steps/s{mark}\n", format_number(*speed))
         });
-        let verdict = format!(
+        let line = format!(
             "{} x {}, threads = {}: {} is {:.1} % [{:.1}, {:.1}] behind the best, {}: {}\n",
             run.num_envs,
             subject.env(),
@@ -232,11 +270,11 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             100.0 * found.interval.low,
             100.0 * found.interval.high,
             found.best,
-            if is_good { "good" } else { "NOT GOOD" },
+            verdict,
         );
-        print(&(speeds.collect::<String>() + &verdict))?;
+        print(&(speeds.collect::<String>() + &line))?;
     }
-    if is_good { Ok(()) } else { Err(Failure::Verdict(NOT_GOOD)) }
+    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
 }
 
 /// How often a search says how far it is.

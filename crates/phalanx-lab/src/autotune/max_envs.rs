@@ -6,6 +6,8 @@ use crate::Result;
 
 /// Runs of the search.
 pub const PROBES: usize = 5;
+/// The first run, as a share of the prediction: a process takes a little more than its arrays.
+const FIRST: f64 = 0.95;
 /// How far the next one goes after one that fits.
 const GROWTH: f64 = 1.5;
 
@@ -33,7 +35,7 @@ pub struct Probe {
     pub fits: bool,
 }
 
-/// Starts at the prediction, grows by half while runs fit, and halves the gap once one does not. `probe` runs so many
+/// Starts a little below the prediction, grows by half while runs fit, and halves the gap once one does not. `probe` runs so many
 /// environments and answers the bytes they took, `None` if there is no such memory; `go_on` may end the search early.
 pub fn max_envs(
     predicted: usize,
@@ -43,7 +45,7 @@ pub fn max_envs(
 ) -> Result<MaxEnvs> {
     let mut found = MaxEnvs { num_envs: 0, predicted, budget_bytes, probes: Vec::new() };
     let (mut fits, mut too_many) = (0, None);
-    let mut next = predicted.max(1);
+    let mut next = ((predicted as f64 * FIRST) as usize).max(1);
     while found.probes.len() < PROBES {
         let bytes = probe(next)?;
         let tried = Probe { num_envs: next, bytes, fits: bytes.is_some_and(|bytes| bytes <= budget_bytes) };
@@ -77,19 +79,23 @@ mod tests {
 
     #[test]
     fn growth_then_bisection_within_five_probes() {
-        assert_eq!(found(1000, 1800), (1687, vec![1000, 1500, 2250, 1875, 1687]));
+        assert_eq!(found(1000, 1800), (1781, vec![950, 1425, 2138, 1781, 1959]));
     }
 
     #[test]
     fn a_prediction_that_is_too_high_is_corrected() {
-        assert_eq!(found(1000, 800), (750, vec![1000, 500, 750, 875, 812]));
-        assert_eq!(found(20_000, 1_000_000), (8750, vec![20_000, 10_000, 5000, 7500, 8750]), "no memory above 9999");
+        assert_eq!(found(1000, 800), (771, vec![950, 475, 712, 831, 771]));
+        assert_eq!(
+            found(20_000, 1_000_000),
+            (9500, vec![19_000, 9500, 14_250, 11_875, 10_687]),
+            "no memory above 9999"
+        );
         assert_eq!(found(1, 0), (0, vec![1]), "not even one");
     }
 
     #[test]
     fn it_can_be_stopped() {
         let found = max_envs(8, 100.0, |n| Ok(Some(n as f64)), |_| false).unwrap();
-        assert_eq!((found.num_envs, found.probes.len()), (8, 1));
+        assert_eq!((found.num_envs, found.probes.len()), (7, 1));
     }
 }

@@ -11,7 +11,6 @@ use crate::campaign::shuffled;
 use crate::stats::descriptive::{median, sorted};
 use crate::stats::interval::{CONFIDENCE, Interval};
 use crate::stats::random::Stream;
-use crate::workload::Timing;
 
 /// Less than this is no difference.
 pub const TIE: f64 = 0.02;
@@ -41,12 +40,12 @@ pub struct Found {
     pub times: Vec<Vec<f64>>,
 }
 
-/// Compares `variants` variants until `deadline`. `sample` times one of them; `after` hears of every round that is
+/// Compares `variants` variants until `deadline`. `sample` answers the time of a step of one of them; `after` hears of every round that is
 /// done, with the number of variants left.
 pub fn search(
     variants: usize,
     deadline: Instant,
-    mut sample: impl FnMut(usize) -> Result<Timing>,
+    mut sample: impl FnMut(usize) -> Result<f64>,
     mut after: impl FnMut(usize, usize),
 ) -> Result<Found> {
     assert!(variants > 0, "there must be something to choose from");
@@ -60,7 +59,7 @@ pub fn search(
             break;
         }
         for at in shuffled(left.len(), &mut random) {
-            times[left[at]].push(sample(left[at])?.time_per_step());
+            times[left[at]].push(sample(left[at])?);
         }
         longest = longest.max(start.elapsed());
         rounds += 1;
@@ -135,11 +134,6 @@ fn median_interval(values: &[f64]) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Checksum;
-
-    fn timing(nanoseconds: f64) -> Timing {
-        Timing { wall_ns: (nanoseconds * 1e6) as u64, cpu_ns: None, steps: 1_000_000, checksum: Checksum(0) }
-    }
 
     /// Variants of these true times under noise of 1 %, and every tenth sample twice as slow.
     fn found(times: &[f64], noise: f64) -> Found {
@@ -147,7 +141,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(3600);
         let sample = |i: usize| {
             let spike = if random.below(10) == 0 { 2.0 } else { 1.0 };
-            Ok(timing(times[i] * spike * (1.0 + noise * (random.unit() - 0.5))))
+            Ok(times[i] * spike * (1.0 + noise * (random.unit() - 0.5)))
         };
         search(times.len(), deadline, sample, |_, _| {}).unwrap()
     }
@@ -171,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_deadline_leaves_the_least_number_of_rounds() {
-        let found = search(2, Instant::now(), |i| Ok(timing([10.0, 10.2][i])), |_, _| {}).unwrap();
+        let found = search(2, Instant::now(), |i| Ok([10.0, 10.2][i]), |_, _| {}).unwrap();
         assert_eq!(found.times[0].len(), MIN_ROUNDS);
         assert!(found.out_of_time);
         assert_eq!(found.chosen, 0);

@@ -43,14 +43,14 @@ pub fn sweep(
     let mut running = subject.start(num_envs, threads)?;
     let mut steps = Vec::new();
     for &chunk in &chunks {
-        timed(running.as_mut(), chunk, chunk)?;
-        steps.push(whole_chunks(sample, timed(running.as_mut(), chunk, chunk)?, chunk));
+        timed(running.as_mut(), threads, chunk, chunk)?;
+        steps.push(whole_chunks(sample, timed(running.as_mut(), threads, chunk, chunk)?, chunk));
     }
     let mut random = Stream::new(num_envs as u64, 3);
     let mut times = vec![Vec::new(); chunks.len()];
     for round in 0..rounds.max(1) {
         for at in shuffled(chunks.len(), &mut random) {
-            times[at].push(timed(running.as_mut(), steps[at], chunks[at])?.time_per_step());
+            times[at].push(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
         }
         after(round + 1);
     }

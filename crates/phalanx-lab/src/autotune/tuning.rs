@@ -15,14 +15,12 @@ use super::memory_model::{MemoryBudget, MemoryModel};
 use super::search::{Found, MIN_ROUNDS, search};
 use super::subject::{Loop, Subject};
 use crate::case::rule_of_thumb;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, thread_cpu_ns};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::machine::Machine;
-use crate::record::Checksum;
 use crate::stats::descriptive::median;
 use crate::stats::interval::{CONFIDENCE, mean_interval};
 use crate::timestamp::Timestamp;
-use crate::workload::Timing;
 use crate::{Error, Result};
 
 /// How long the search for a chunk size may take if the user does not say: a new `num_envs` should take less than
@@ -398,9 +396,9 @@ impl Tuning<'_> {
         }
         let start = Instant::now();
         let mut running = subject.start(PROFILE_ENVS, 1)?;
-        let warm_up = timed(running.as_mut(), PROFILE_CHUNK, PROFILE_CHUNK)?;
+        let warm_up = timed(running.as_mut(), 1, PROFILE_CHUNK, PROFILE_CHUNK)?;
         let steps = whole_chunks(self.request.sample, warm_up, PROFILE_CHUNK);
-        let sample = |_| timed(running.as_mut(), steps, PROFILE_CHUNK).map(|timing| timing.time_per_step());
+        let sample = |_| timed(running.as_mut(), 1, steps, PROFILE_CHUNK).map(|taken| taken.step_ns);
         let times = (0..3).map(sample).collect::<Result<Vec<f64>>>()?;
         let ns_per_step = median(&times);
         let profile = EnvProfile {
@@ -500,16 +498,18 @@ impl Tuning<'_> {
         // As large as the time allows, so that the cost of waking threads is weighed as it will be.
         let affordable = THREADS_TIME.as_secs_f64() / least * smallest as f64;
         let chunk = rule_of_thumb(num_envs).min(affordable as usize).max(smallest);
+        // All by the wall clock, as if there were several threads: these are compared with each other.
+        const WALL: usize = 0;
         let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
         let mut steps = vec![0; counts.len()];
         for (i, running) in loops.iter_mut().enumerate() {
-            steps[i] = whole_chunks(self.request.sample, timed(running.as_mut(), chunk, chunk)?, chunk);
+            steps[i] = whole_chunks(self.request.sample, timed(running.as_mut(), WALL, chunk, chunk)?, chunk);
         }
         let observer = &mut self.observer;
         let found = search(
             counts.len(),
             deadline,
-            |i| timed(loops[i].as_mut(), steps[i], chunk),
+            |i| Ok(timed(loops[i].as_mut(), WALL, steps[i], chunk)?.step_ns),
             |round, left| observer(Event::Round { what: "threads", round, left }),
         )?;
         Ok((counts[found.chosen], None))
@@ -564,9 +564,9 @@ impl Tuning<'_> {
             Err(other) => return Err(other),
         };
         // The first run touches all memory, the second tells the time.
-        timed(running.as_mut(), 1, 1)?;
-        let warm = timed(running.as_mut(), fitting[0], fitting[0])?;
-        let step_seconds = warm.wall_ns as f64 / 1e9 / fitting[0] as f64;
+        timed(running.as_mut(), threads, 1, 1)?;
+        let warm = timed(running.as_mut(), threads, fitting[0], fitting[0])?;
+        let step_seconds = warm.wall.as_secs_f64() / fitting[0] as f64;
         // The largest chunks go if there is no time for three turns of all: a driver would wait long for each.
         let cost = |chunk: usize| turns * self.request.sample.as_secs_f64().max(chunk as f64 * step_seconds);
         let mut left_out = Vec::new();
@@ -581,7 +581,7 @@ impl Tuning<'_> {
         }
         let mut steps = vec![0; fitting.len()];
         for (steps, &chunk) in steps.iter_mut().zip(&fitting) {
-            *steps = whole_chunks(self.request.sample, timed(running.as_mut(), chunk, chunk)?, chunk);
+            *steps = whole_chunks(self.request.sample, timed(running.as_mut(), threads, chunk, chunk)?, chunk);
         }
         // The same work for all where it is affordable, so that all see the same mixture of episodes.
         let longest = steps.iter().copied().max().unwrap_or(1);
@@ -594,7 +594,7 @@ impl Tuning<'_> {
         let found = search(
             fitting.len(),
             deadline,
-            |i| timed(running.as_mut(), steps[i], fitting[i]),
+            |i| Ok(timed(running.as_mut(), threads, steps[i], fitting[i])?.step_ns),
             |round, left| observer(Event::Round { what: "chunk", round, left }),
         )?;
         let measured = fitting.iter().zip(&found.times).map(|(&chunk, times)| {
@@ -626,21 +626,32 @@ fn remark(found: &Found, chunk: usize) -> Option<String> {
     }
 }
 
-pub(super) fn timed(running: &mut dyn Loop, steps: usize, chunk: usize) -> Result<Timing> {
-    let watch = Stopwatch::start();
+/// A run of the loop.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    /// Wall time.
+    pub(super) wall: Duration,
+    /// Nanoseconds for each step.
+    pub(super) step_ns: f64,
+}
+
+/// Times a run of the loop.
+///
+/// On one thread by that thread's CPU time: such a loop never waits, so this is what the wall clock would say if
+/// nobody else wanted the core. Several threads do wait for each other, and only the wall clock tells.
+pub(super) fn timed(running: &mut dyn Loop, threads: usize, steps: usize, chunk: usize) -> Result<Taken> {
+    let cpu = || if threads == 1 { thread_cpu_ns() } else { None };
+    let (cpu_start, start) = (cpu(), Instant::now());
     let work = running.advance(steps, chunk)?;
-    let elapsed = watch.elapsed();
-    Ok(Timing {
-        wall_ns: elapsed.wall_ns.max(1),
-        cpu_ns: elapsed.cpu_ns,
-        steps: work.steps.max(1),
-        checksum: Checksum(work.checksum),
-    })
+    let wall = start.elapsed().max(Duration::from_nanos(1));
+    let cpu_ns = cpu_start.zip(cpu()).map(|(before, after)| after.saturating_sub(before) as f64);
+    let ns = cpu_ns.filter(|ns| *ns > 0.0).unwrap_or(wall.as_nanos() as f64);
+    Ok(Taken { wall, step_ns: ns / work.steps.max(1) as f64 })
 }
 
 /// Steps of a whole number of chunks that take at least `wanted`, judged by the time of one chunk.
-pub(super) fn whole_chunks(wanted: Duration, one: Timing, chunk: usize) -> usize {
-    let chunks = (wanted.as_nanos() as f64 / one.wall_ns as f64).ceil().max(1.0);
+pub(super) fn whole_chunks(wanted: Duration, one: Taken, chunk: usize) -> usize {
+    let chunks = (wanted.as_secs_f64() / one.wall.as_secs_f64()).ceil().max(1.0);
     chunks as usize * chunk
 }
 
@@ -658,7 +669,8 @@ mod tests {
 
     impl Loop for Slow {
         fn advance(&mut self, steps: usize, chunk: usize) -> Result<Work> {
-            std::thread::sleep(Duration::from_millis(steps.div_ceil(chunk) as u64));
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(steps.div_ceil(chunk) as u64) {}
             Ok(Work { steps: (steps * self.0) as u64, checksum: 0 })
         }
     }

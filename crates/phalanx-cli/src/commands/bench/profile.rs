@@ -104,5 +104,5 @@ fn table(report: &Report) -> String {
     if profile.dropped > 0 {
         out += &format!("{} samples were left out for want of room: take a shorter profile\n", profile.dropped);
     }
-    out + &format!("\nflame graph: {flame_graph}\n")
+    out + &format!("\nLibrary code is counted for the function that uses it.\nflame graph: {flame_graph}\n")
 }
