@@ -357,6 +357,10 @@ impl<K: Kernel> Batch for Engine<K> {
             return Err(Error::out_of_range(what, &self.spec.action, "discrete for action masks"));
         };
         check_len("the mask array", masks.len(), self.num_envs * n)?;
+        if self.spec.action_mask == ActionMask::None {
+            masks.fill(true);
+            return Ok(());
+        }
         for (block, masks) in masks.chunks_mut(BLOCK * n).enumerate() {
             self.kernel.action_masks(self.at(block), &self.rows[self.rows_of(block)], masks);
         }

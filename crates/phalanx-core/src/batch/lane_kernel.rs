@@ -590,7 +590,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             let legal = group.env.legal(&group.params, &group.state);
             for (env, mask) in masks[lane * n..(lane + envs) * n].chunks_exact_mut(n).enumerate() {
                 let bits = legal.lane(env);
-                mask.iter_mut().enumerate().for_each(|(i, flag)| *flag = i >= 32 || bits >> i & 1 == 1);
+                mask.iter_mut().enumerate().for_each(|(i, flag)| *flag = bits >> i & 1 == 1);
             }
         }
     }
@@ -689,9 +689,13 @@ pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize
 pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
     let names = spec.state_names;
     check_len(&format!("the state ({})", names.join(", ")), values.len(), names.len())?;
-    match values.iter().position(|value| !value.is_finite()) {
+    // Batches store single precision, in which a large number is infinite.
+    match values.iter().position(|value| !(*value as f32).is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
+        Some(at) => {
+            let allowed = format!("a finite number of at most {:e}", f32::MAX);
+            Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], allowed))
+        }
     }
 }
 
