@@ -10,7 +10,7 @@ use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
 
-use crate::config_file::{self, Expanded};
+use crate::config_file::{self, Expanded, Origin};
 use crate::failure::Failure;
 
 /// Steps a million reinforcement-learning environments in lockstep.
@@ -76,7 +76,8 @@ pub(crate) struct EnvArgs {
     #[arg(long, value_name = "S", default_value = "0", value_parser = seed)]
     pub(crate) seed: u64,
     /// TOML file with any of these flags as keys (num_envs for --num-envs), and the tables [params],
-    /// [policy_args] and [safety] (mode, constraints); what is given here as well takes its place
+    /// [policy_args] and [safety] (mode, constraints); what is given here as well takes its place, but a
+    /// switch that is on there stays on, and another policy than the file's takes none of its policy_args
     // `config_file::expand` has put its contents into the arguments; this is here for `--help`.
     #[arg(long = "config", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
@@ -356,11 +357,11 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Parses the command line; what clap has to say about a mistake becomes one sentence.
-pub(crate) fn parse() -> Result<Cli, Failure> {
+/// Parses the command line and the file it names; what clap has to say about a mistake becomes one sentence.
+pub(crate) fn parse() -> Result<(Cli, Origin), Failure> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let Expanded { arguments, source } = config_file::expand(std::env::args_os().collect())?;
-    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+    let Expanded { arguments, origin } = config_file::expand(std::env::args_os().collect())?;
+    let parsed = Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Failure::Help(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::input(
             "a command is needed: envs, rollout, trace, tasks, render, demo or completions (see 'phalanx --help')",
@@ -372,12 +373,12 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
             let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
             let sentence = sentence.join(" ").trim_start_matches("error: ").to_owned();
-            match (source, error.get(ContextKind::InvalidValue)) {
-                (Some((path, values)), Some(ContextValue::String(wrong))) if values.contains(wrong) => {
-                    Failure::input(format!("{path}: {sentence}"))
-                }
-                _ => Failure::input(sentence),
-            }
+            let wrong = match error.get(ContextKind::InvalidValue) {
+                Some(ContextValue::String(wrong)) => origin.of(wrong),
+                _ => None,
+            };
+            Failure::input(wrong.map(|path| format!("{path}: ")).unwrap_or_default() + &sentence)
         }
-    })
+    });
+    parsed.map(|cli| (cli, origin))
 }

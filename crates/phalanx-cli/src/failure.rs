@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::config_file::Origin;
+
 /// A reason to stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -34,6 +36,19 @@ impl Failure {
     /// A picture that cannot be drawn, such as one too large for its format.
     pub(crate) fn picture(error: phalanx_render::Error) -> Self {
         Self::Input(error.to_string())
+    }
+
+    /// Says in which file a name stands that the engine does not know, if it comes from one.
+    pub(crate) fn attributed(self, origin: &Origin) -> Self {
+        let Self::Engine(error) = self else { return self };
+        let path = match &error {
+            phalanx_core::Error::UnknownName { name, .. } => origin.of(name),
+            _ => None,
+        };
+        match path {
+            Some(path) => Self::File { path: path.to_owned(), error },
+            None => Self::Engine(error),
+        }
     }
 
     /// A failed write to standard output; a closed pipe is not a failure.

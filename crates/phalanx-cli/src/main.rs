@@ -23,7 +23,8 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let start = Instant::now();
-    match args::parse().and_then(|cli| run(cli, start)) {
+    let done = args::parse().and_then(|(cli, origin)| run(cli, start).map_err(|failure| failure.attributed(&origin)));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

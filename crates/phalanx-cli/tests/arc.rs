@@ -21,11 +21,15 @@ fn challenges_and_their_solutions() {
     write("my_challenges.json", &format!(r#"{{"a": {OPEN}, "b": {OPEN}}}"#));
     let path = folder.path().to_str().unwrap();
     let rollout = ["rollout", "--env", "ARC-v0", "--tasks", path, "--steps", "3", "--num-envs", "4", "--quiet"];
-    for command in [&["tasks", "--tasks", path][..], &rollout] {
-        let message = said(command, 0);
-        assert!(message.starts_with("warning: ") && message.lines().count() == 1, "{message}");
-        assert!(message.contains("my_challenges.json: 2 of 2 tasks have no solutions"), "{message}");
-    }
+    let open = "2 of 2 tasks have test pairs without an output, which are not scored\n";
+    let test = [&rollout[..], &["--param", "mode=test", "--param", "max_steps=2"]].concat();
+    assert_eq!(said(&["tasks", "--tasks", path], 0), format!("note: {open}"));
+    assert_eq!(said(&rollout, 0), "", "training does not need the outputs of tests");
+    assert_eq!(said(&test, 0), format!("warning: {open}"));
+    assert!(stdout(&test).contains("\nsolved           no episode was scored\n"));
+    let report = json(&[&test[..], &["--json"]].concat());
+    assert!(report["episodes"].as_u64() > Some(0) && report["scored_episodes"] == 0, "{report}");
+    assert!(report["scores"].get("similarity").is_some_and(|mean| mean.is_null()), "{report}");
     write("my_solutions.json", r#"{"a": [[[5]]], "b": [[[5, 11]]]}"#);
     let message = said(&rollout, 0);
     assert!(
@@ -42,8 +46,9 @@ fn a_run_tells_how_many_episodes_were_solved() {
     let report = json(&[&run[..], &["--json"]].concat());
     let score = |name: &str| report["scores"][name].as_f64().unwrap();
     assert!((0.0..0.2).contains(&score("solved")) && (0.05..0.95).contains(&score("similarity")), "{report}");
+    assert_eq!(report["scored_episodes"], report["episodes"]);
     let text = stdout(&run);
     assert!(text.contains("\nsolved ") && text.contains("\nsimilarity "), "{text}");
     let early = json(&["rollout", "--env", "ARC-v0", "--num-envs", "1", "--steps", "1", "--quiet", "--json"]);
-    assert!(early["episodes"].as_u64().unwrap() > 0 || early["scores"]["solved"].is_null(), "{early}");
+    assert!(early["scores"].get("solved").is_some_and(|mean| mean.is_null() == (early["episodes"] == 0)), "{early}");
 }

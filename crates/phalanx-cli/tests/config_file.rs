@@ -64,6 +64,38 @@ fn a_file_means_the_same_as_its_flags_and_flags_win() {
 }
 
 #[test]
+fn switches_add_up_and_policy_args_stay_with_their_policy() {
+    let (_folder, path) = file(RUN);
+    let checksum = |own: &[&str]| json(&[&["rollout", "--config", &path], own].concat())["checksum"].clone();
+    let plain = checksum(&[]);
+    assert_eq!(checksum(&["-q", "--json"]), plain, "a switch may be on twice");
+    assert_eq!(checksum(&["--policy", "pid"]), plain, "the same policy keeps its arguments");
+    let louder = checksum(&["--policy", "pid", "--policy-arg", "kp=-2"]);
+    assert_ne!(louder, plain);
+    assert_eq!(checksum(&["--policy-arg", "kp=-2"]), louder);
+    checksum(&["--policy", "random"]);
+    // A file that names no policy leaves that to the command line.
+    let (_folder, path) =
+        file("env = 'Pendulum-v1'\npolicy_args = { obs_field = 'theta_dot' }\nsteps = 3\njson = true\nquiet = true");
+    let report = json(&["rollout", "--policy", "pid", "--config", &path]);
+    assert_eq!(report["policy"], "pid");
+    let output = phalanx(&["rollout", "--policy", "periodic", "--config", &path]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("run.toml: unknown argument 'obs_field'"));
+}
+
+#[test]
+fn a_missing_file_name_is_missed() {
+    for arguments in
+        [&["rollout", "--env", "CartPole-v1", "--config"][..], &["trace", "--config", "--env", "CartPole-v1"]]
+    {
+        let output = phalanx(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("a value is required for '--config <FILE>'"), "{message}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_with_the_file_s_name() {
     for (content, part) in [
         ("env = 'CartPole-v1'\nnum_env = 3", "unknown key 'num_env' for"),
@@ -78,6 +110,8 @@ fn what_is_wrong_is_said_with_the_file_s_name() {
         ("env = 'a'\nseed = = 3", "run.toml, line 2: "),
         ("env = 'a'\nenv = 'b'", "run.toml, line 2: duplicate key"),
         ("param = 'x=1'", "unknown key 'param'"),
+        ("env = 'CartPol'", "run.toml: unknown environment 'CartPol'; did you mean 'cartpole' or 'CartPole-v1'"),
+        ("env = 'CartPole-v1'\nparams = { gravitty = 9 }", "run.toml: unknown parameter 'gravitty'"),
     ] {
         let (_folder, path) = file(content);
         let output = phalanx(&["rollout", "--config", &path]);

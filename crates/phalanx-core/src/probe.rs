@@ -104,6 +104,11 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> LaneProbe<E, R> {
         let state = env.reset(&params, &mut stream.draws(Purpose::Reset, 0, 0));
         Self { env, spec, guard, params, stream, episode: 0, steps: 0, state }
     }
+
+    /// The legal actions, a bit each.
+    fn legal(&self) -> u32 {
+        self.env.legal(&self.params, &self.state)
+    }
 }
 
 impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
@@ -140,7 +145,7 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
     fn action_mask(&self) -> Vec<bool> {
         match self.spec.action {
             ActionSpace::Discrete { n } if self.spec.action_mask != ActionMask::None => {
-                let legal = self.env.legal(&self.params, &self.state);
+                let legal = self.legal();
                 (0..n).map(|action| legal >> action & 1 == 1).collect()
             }
             _ => Vec::new(),
@@ -149,14 +154,14 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
 
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
         let obs = self.env.observe(&self.params, &self.state);
-        let legal = (self.spec.action_mask != ActionMask::None).then(|| self.env.legal(&self.params, &self.state));
+        let legal = (self.spec.action_mask != ActionMask::None).then(|| self.legal());
         let place = Place { spec: &self.spec, stream: &self.stream, tick, step: self.steps, legal };
         place.decide(policy, obs.as_ref(), memory)
     }
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
-        check_legal(&self.spec, action, || self.action_mask())?;
+        check_legal(&self.spec, action, |_, choice| self.legal() >> choice & 1 == 1)?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let action = E::Action::from_components(action);
         let step = self.env.step(&self.params, &self.state, action, &mut draws);
@@ -251,7 +256,7 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
 
     fn step(&mut self, action: &[f64]) -> Result<ProbeStep> {
         check_action(&self.spec, action)?;
-        check_legal(&self.spec, action, || self.action_mask())?;
+        check_legal(&self.spec, action, |k, choice| self.env.is_legal(&self.state, k, choice))?;
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let (indices, values): (Vec<i32>, Vec<f32>) = action.iter().map(|v| (*v as i32, *v as f32)).unzip();
         let action = match self.spec.action {
@@ -346,22 +351,19 @@ fn component_name(spec: &EnvSpec, k: usize) -> String {
     if spec.action.components() == 1 { "the action".to_owned() } else { format!("component {k} of the action") }
 }
 
-/// Checks an action where masks bind; only there the mask is made, which can be long.
-fn check_legal(spec: &EnvSpec, action: &[f64], mask: impl FnOnce() -> Vec<bool>) -> Result<()> {
-    if spec.action_mask != ActionMask::Binding {
+/// The most legal choices that an error lists: there can be millions.
+const LISTED_CHOICES: usize = 12;
+
+/// Checks an action where masks bind; `is_legal` judges a choice of a component.
+fn check_legal(spec: &EnvSpec, action: &[f64], is_legal: impl Fn(usize, u32) -> bool) -> Result<()> {
+    let binds = spec.action_mask == ActionMask::Binding;
+    let Some((k, value)) = action.iter().enumerate().find(|(k, value)| binds && !is_legal(*k, **value as u32)) else {
         return Ok(());
-    }
-    let mask = mask();
-    let mut flags = mask.iter();
-    for (k, value) in action.iter().enumerate() {
-        let choices = spec.action.choices(k).expect("masks are for discrete actions");
-        let legal: Vec<_> =
-            (0..choices).zip(&mut flags).filter(|(_, legal)| **legal).map(|(choice, _)| choice).collect();
-        if !legal.contains(&(*value as u32)) {
-            let legal: Vec<_> = legal.iter().map(u32::to_string).collect();
-            let allowed = format!("legal in this state: {}", legal.join(", "));
-            return Err(Error::out_of_range(component_name(spec, k), value, allowed));
-        }
-    }
-    Ok(())
+    };
+    let choices = spec.action.choices(k).expect("masks are for discrete actions");
+    let mut legal = (0..choices).filter(|choice| is_legal(k, *choice));
+    let mut listed: Vec<_> = legal.by_ref().take(LISTED_CHOICES).map(|choice| choice.to_string()).collect();
+    listed.extend(legal.next().map(|_| "...".to_owned()));
+    let allowed = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
+    Err(Error::out_of_range(component_name(spec, k), value, format!("legal in this state: {allowed}")))
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 compile_error!("snapshots and lines are laid out for little-endian machines");
 
 const MAGIC: &[u8; 8] = b"PHALANX\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Packs a header and a payload given in parts.
 pub fn encode(kind: &str, header: &impl Serialize, payload: &[&[u8]]) -> Vec<u8> {

@@ -7,7 +7,7 @@
 use crate::batch::ObsElement;
 use crate::env::COUNTERS;
 use crate::error::Result;
-use crate::rng::Draws;
+use crate::rng::{self, Draws};
 use crate::space::EnvSpec;
 
 /// An action for one environment.
@@ -82,18 +82,25 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     /// Chooses among the legal ones of the `n` choices of component `k`, by a call of `below(m)`, which draws a
     /// number from 0 to `m - 1`; 0 where none is legal. An environment with many choices may know a way that
     /// does not ask for each.
+    ///
+    /// An environment in lanes with the same masks draws the same actions; beyond ten of them, but for one draw
+    /// in 2^27.
     fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
         let legal = || (0..n).filter(|choice| self.is_legal(state, k, *choice));
-        match legal().count() {
+        match legal().count() as u32 {
             0 => 0,
-            count => legal().nth(below(count as u32) as usize).expect("a rank below their number"),
+            // Lanes have an order of their own for a word of choices.
+            count if n <= u32::BITS => {
+                rng::ranked_bit(legal().fold(0, |bits, choice| bits | 1 << choice), below(count), n)
+            }
+            count => legal().nth(below(count) as usize).expect("a rank below their number"),
         }
     }
 
     /// How a finished episode went, from its last state: what [`EnvSpec::scores`] names, in numbers that are not
-    /// negative. A run shows their means.
-    fn scores(&self, _state: &Self::State) -> [f32; COUNTERS] {
-        [0.0; COUNTERS]
+    /// negative; `None` if there is nothing to score it by. A run shows the means over scored episodes.
+    fn scores(&self, _state: &Self::State) -> Option<[f32; COUNTERS]> {
+        None
     }
 
     /// A field of the state as a number, by its place in [`EnvSpec::state_names`].

@@ -265,7 +265,7 @@ pub struct EnvSpec {
     pub notes: Vec<String>,
     /// Names of what [`LaneEnv::counts`] counts in every step, two at most.
     pub counters: &'static [&'static str],
-    /// Names of what [`SoloEnv::scores`](crate::solo::SoloEnv::scores) says of every finished episode, two at most.
+    /// Names of what [`SoloEnv::scores`](crate::solo::SoloEnv::scores) says of finished episodes, two at most.
     pub scores: &'static [&'static str],
 }
 

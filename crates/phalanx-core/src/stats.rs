@@ -22,21 +22,18 @@ pub struct EpisodeStats {
     cost_squares: u128,
     /// Steps that violated each constraint, of unfinished episodes too.
     violations: [u64; MAX_CONSTRAINTS],
-    /// What the environment counted, in unfinished episodes too; or what episodes scored, in fixed point. An
-    /// environment has counters or scores.
+    /// What the environment counted, in unfinished episodes too.
     counts: [u64; COUNTERS],
-}
-
-/// A score as it is summed.
-#[inline(always)]
-pub(crate) fn fixed_score(score: f32) -> u64 {
-    fixed_point(score).max(0) as u64
+    /// Episodes that were scored; some have nothing to be scored by.
+    scored: u64,
+    /// What these scored, in fixed point.
+    score_sums: [u64; COUNTERS],
 }
 
 #[inline(always)]
-fn fixed_point(episode_return: f32) -> i64 {
+fn fixed_point(value: f32) -> i64 {
     // The cast limits what does not fit and makes NaN 0.
-    (f64::from(episode_return) * FIXED_POINT).round_ties_even() as i64
+    (f64::from(value) * FIXED_POINT).round_ties_even() as i64
 }
 
 /// A mean and the spread of single values around it.
@@ -77,6 +74,12 @@ impl EpisodeStats {
         self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
 
+    /// Adds what one finished episode scored.
+    pub(crate) fn add_scores(&mut self, scores: [f32; COUNTERS]) {
+        self.scored += 1;
+        self.score_sums.iter_mut().zip(scores).for_each(|(sum, score)| *sum += fixed_point(score).max(0) as u64);
+    }
+
     /// Adds the episodes of another set.
     pub fn merge(&mut self, other: &Self) {
         self.episodes += other.episodes;
@@ -88,6 +91,8 @@ impl EpisodeStats {
         self.cost_squares += other.cost_squares;
         self.violations.iter_mut().zip(other.violations).for_each(|(sum, violations)| *sum += violations);
         self.add_counts(other.counts);
+        self.scored += other.scored;
+        self.score_sums.iter_mut().zip(other.score_sums).for_each(|(sum, scores)| *sum += scores);
     }
 
     /// Number of finished episodes.
@@ -121,10 +126,15 @@ impl EpisodeStats {
         &self.counts
     }
 
-    /// Means over finished episodes of what these scored, in the order of
-    /// [`EnvSpec::scores`](crate::space::EnvSpec::scores); `None` before the first episode has finished.
+    /// Number of finished episodes that were scored.
+    pub fn scored(&self) -> u64 {
+        self.scored
+    }
+
+    /// Means over scored episodes of what these scored, in the order of
+    /// [`EnvSpec::scores`](crate::space::EnvSpec::scores); `None` before the first of them has finished.
     pub fn scores(&self) -> Option<[f64; COUNTERS]> {
-        (self.episodes > 0).then(|| self.counts.map(|sum| sum as f64 / FIXED_POINT / self.episodes as f64))
+        (self.scored > 0).then(|| self.score_sums.map(|sum| sum as f64 / FIXED_POINT / self.scored as f64))
     }
 
     fn mean_std(&self, sum: f64, squares: f64) -> Option<MeanStd> {
@@ -245,5 +255,18 @@ mod tests {
             assert!((returns.std - 12.5_f64.sqrt()).abs() < 1e-12, "{returns:?}");
             assert!((lengths.std - 125_f64.sqrt()).abs() < 1e-12, "{lengths:?}");
         }
+    }
+
+    #[test]
+    fn only_scored_episodes_have_a_mean_score() {
+        let mut stats = EpisodeStats::default();
+        (0..5).for_each(|_| stats.add(0.0, 1, 0));
+        stats.add_counts([7, 0]);
+        assert_eq!((stats.episodes(), stats.scored(), stats.scores()), (5, 0, None));
+        stats.add_scores([1.0, 0.5]);
+        stats.add_scores([0.0, 0.25]);
+        let mut twice = stats;
+        twice.merge(&stats);
+        assert_eq!((twice.scored(), twice.scores(), twice.counts()), (4, Some([0.5, 0.375]), &[14, 0]));
     }
 }

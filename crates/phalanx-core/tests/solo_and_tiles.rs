@@ -7,7 +7,7 @@ use phalanx_core::batch::{
     Actions, ActionsMut, Autoreset, Batch, BatchConfig, LaneWidth, Reset, StepBuffers, build, build_solo,
 };
 use phalanx_core::env::{Discrete, LaneEnv, Step};
-use phalanx_core::lanes::{Mask, Real};
+use phalanx_core::lanes::{Mask, Real, Uint};
 use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
 use phalanx_core::probe::{Precision, probe, probe_solo};
@@ -65,7 +65,6 @@ impl LaneEnv for Walk {
         [a, b]: [R; 2],
         draws: &mut Draws<R>,
     ) -> Step<State<R>, R> {
-        use phalanx_core::lanes::Uint;
         let right = draws.bernoulli(R::splat(0.5));
         let kick = R::select(right, params.kick, -params.kick);
         let position = state.position + a + b + kick * draws.unit();
@@ -500,6 +499,11 @@ fn vectors_of_choices_have_masks() {
     probe.set_state(&[46.0]).unwrap();
     let error = probe.step(&[46.0, 1.0]).unwrap_err().to_string();
     assert_eq!(error, "component 0 of the action is 46, but must be legal in this state: 47, 48, 49");
+    for (wheel, legal) in [(30.0, "31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, ..."), (49.0, "none")] {
+        probe.set_state(&[wheel]).unwrap();
+        let error = probe.step(&[3.0, 1.0]).unwrap_err().to_string();
+        assert_eq!(error, format!("component 0 of the action is 3, but must be legal in this state: {legal}"));
+    }
     let policy = || Policy::parse("random", &[], batch.spec()).unwrap();
     let (one, two) = (
         run(build_solo(Lock, &config(n, 1, Autoreset::SameStep)).unwrap(), policy(), 500),
@@ -516,4 +520,178 @@ fn vectors_of_choices_have_masks() {
     let expected = 40_000.0 / 30.0;
     // Beyond 48 an episode ends and the next state is a start.
     assert!(counts[20..49].iter().all(|count: &f64| (count - expected).abs() < 5.0 * expected.sqrt()), "{counts:?}");
+}
+
+/// A row of cells, each to be taken once; which are taken is the state, a bit each.
+#[derive(Clone, Debug)]
+struct Cells {
+    number: u32,
+    mask: ActionMask,
+}
+
+lane_struct! {
+    /// The taken cells.
+    pub struct Taken<R> { taken: R::Uint }
+}
+
+impl Cells {
+    fn new(number: u32) -> Self {
+        Self { number, mask: ActionMask::Binding }
+    }
+
+    fn row(&self) -> EnvSpec {
+        EnvSpec {
+            observation: ObservationSpace::symmetric(&["taken"], &[f32::INFINITY]),
+            action: ActionSpace::Discrete { n: self.number },
+            action_mask: self.mask,
+            state_names: &["taken"],
+            params: vec![],
+            ..spec()
+        }
+    }
+
+    fn all(&self) -> u32 {
+        (1 << self.number) - 1
+    }
+}
+
+impl LaneEnv for Cells {
+    type State<R: Real> = Taken<R>;
+    type Params<R: Real> = ();
+    type Action<R: Real> = Discrete<R>;
+    type Obs<R: Real> = [R; 1];
+
+    fn spec(&self) -> EnvSpec {
+        self.row()
+    }
+
+    fn reset<R: Real>(&self, (): &(), draws: &mut Draws<R>) -> Taken<R> {
+        Taken { taken: draws.below(self.all()) }
+    }
+
+    fn step<R: Real>(&self, (): &(), state: &Taken<R>, cell: Discrete<R>, _: &mut Draws<R>) -> Step<Taken<R>, R> {
+        let taken = state.taken | cell.0.bit();
+        Step { state: Taken { taken }, reward: cell.to_real(), terminated: taken.eq(R::Uint::splat(self.all())) }
+    }
+
+    fn observe<R: Real>(&self, (): &(), state: &Taken<R>) -> [R; 1] {
+        [R::from_uint(state.taken)]
+    }
+
+    const MASKED: bool = true;
+
+    fn legal<R: Real>(&self, (): &(), state: &Taken<R>) -> R::Uint {
+        state.taken ^ R::Uint::splat(self.all())
+    }
+}
+
+/// The same cells, one row at a time.
+#[derive(Clone, Debug)]
+struct SoloCells(Cells);
+
+impl SoloEnv for SoloCells {
+    type State = u32;
+    type Elem = f32;
+
+    fn spec(&self) -> EnvSpec {
+        self.0.row()
+    }
+
+    fn reset(&self, state: &mut u32, draws: &mut Draws<f32>) {
+        *state = draws.below(self.0.all());
+    }
+
+    fn step(&self, state: &mut u32, action: SoloAction<'_>, _: &mut Draws<f32>) -> Outcome {
+        let SoloAction::Discrete(cell) = action else { panic!("a cell") };
+        *state |= 1 << cell;
+        Outcome { reward: cell as f32, terminated: *state == self.0.all() }
+    }
+
+    fn observe(&self, state: &u32, obs: &mut [f32]) {
+        obs[0] = *state as f32;
+    }
+
+    fn is_legal(&self, state: &u32, _k: usize, choice: u32) -> bool {
+        *state >> choice & 1 == 0
+    }
+
+    fn state_value(&self, state: &u32, _field: usize) -> f64 {
+        f64::from(*state)
+    }
+
+    fn set_state_values(&self, state: &mut u32, values: &[f64]) -> Result<()> {
+        *state = values[0] as u32;
+        Ok(())
+    }
+}
+
+/// In lanes, one at a time and under the microscope the random policy takes the same cells, none more often.
+#[test]
+fn masked_choices_are_the_same_everywhere_and_fair() {
+    // As many as share fair numbers, in either order of the lanes, and more.
+    for cells in [2, 9, 10, 17].map(Cells::new) {
+        let (n, all) = (45, cells.all());
+        let solo = || build_solo(SoloCells(cells.clone()), &config(n, 2, Autoreset::SameStep)).unwrap();
+        let policy = || Policy::parse("random", &[], solo().spec()).unwrap();
+        let lanes = build(cells.clone(), &config(n, 1, Autoreset::SameStep)).unwrap();
+        assert_eq!(run(solo(), policy(), 7), run(lanes, policy(), 500), "{cells:?}");
+
+        // All free but for every third cell.
+        let taken = f64::from(all & 0o11_111_111);
+        let free = cells.number - (taken as u32).count_ones();
+        let (mut batch, mut counts) = (solo(), vec![0.0; cells.number as usize]);
+        let mut probe = probe_solo(SoloCells(cells.clone()), &config(1, 1, Autoreset::SameStep)).unwrap();
+        let mut rollout = Rollout::new(policy(), batch.as_ref());
+        for tick in 0..1_000 {
+            (0..n).for_each(|env| batch.set_state(env, &[taken]).unwrap());
+            probe.set_state(&[taken]).unwrap();
+            let decided = probe.decide(&policy(), tick, &mut Default::default()).unwrap()[0];
+            batch.advance(&mut rollout, 1).unwrap();
+            if free == 1 {
+                // The only free cell ends the episode, and the next state is a start.
+                assert_eq!(decided, 1.0);
+                continue;
+            }
+            let cell = |env: usize| (batch.state(env).unwrap()[0] - taken).log2();
+            assert_eq!(cell(0), decided, "{cells:?}");
+            (0..n).for_each(|env| counts[cell(env) as usize] += 1.0);
+        }
+        let expected = 1_000.0 * n as f64 / f64::from(free);
+        let fair = |(i, count): (usize, &f64)| match taken as u32 >> i & 1 {
+            0 => (count - expected).abs() < 5.0 * expected.sqrt(),
+            _ => *count == 0.0,
+        };
+        assert!(free == 1 || counts.iter().enumerate().all(fair), "{counts:?}");
+    }
+}
+
+/// Masks are asked for where there are any: else every action is legal, whatever the environment's functions say.
+#[test]
+fn an_environment_without_masks_allows_everything() {
+    let free = Cells { mask: ActionMask::None, ..Cells::new(9) };
+    let config = config(20, 1, Autoreset::SameStep);
+    for mut batch in [build(free.clone(), &config).unwrap(), build_solo(SoloCells(free), &config).unwrap()] {
+        (0..20).for_each(|env| batch.set_state(env, &[7.0]).unwrap());
+        let mut masks = vec![false; 20 * 9];
+        batch.action_masks_into(&mut masks).unwrap();
+        assert!(masks.iter().all(|legal| *legal));
+        batch.step_into(Actions::Discrete(&[0; 20]), StepBuffers::new(20, 1).out()).unwrap();
+    }
+}
+
+/// The numbers of a state are stored in single precision; what is infinite there is refused.
+#[test]
+fn a_state_must_fit_single_precision() {
+    let mut batch = build(Walk, &config(1, 1, Autoreset::SameStep)).unwrap();
+    let mut solo = build_solo(SoloWalk, &config(1, 1, Autoreset::SameStep)).unwrap();
+    let mut probe = probe(Walk, &config(1, 1, Autoreset::SameStep), Precision::F64).unwrap();
+    for large in [1e39, f64::INFINITY, f64::NAN] {
+        let errors =
+            [batch.set_state(0, &[large, 0.0]), solo.set_state(0, &[large, 0.0]), probe.set_state(&[large, 0.0])];
+        for error in errors {
+            let message = error.unwrap_err().to_string();
+            assert!(message.starts_with("position of the state is ") && message.contains("3.4028235e38"), "{message}");
+        }
+    }
+    batch.set_state(0, &[1e38, 0.0]).unwrap();
 }

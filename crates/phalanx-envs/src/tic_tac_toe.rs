@@ -225,6 +225,9 @@ impl LaneEnv for TicTacToe {
         if side > 1 || luck >= LUCK {
             return Err(format!("side ({side}) must be 0 or 1 and luck ({luck}) below {LUCK}"));
         }
+        if has_line(x) || has_line(o) || board == FULL {
+            return Err("the game is over, which only a snapshot can bring back".to_owned());
+        }
         if of(x) != of(o) + side {
             let (who, more) = if side == 0 { ("X", "as many marks as") } else { ("O", "one mark less than") };
             return Err(format!(
@@ -232,9 +235,6 @@ impl LaneEnv for TicTacToe {
                 of(x),
                 of(o)
             ));
-        }
-        if has_line(x) || has_line(o) || board == FULL {
-            return Err("the game is over".to_owned());
         }
         Ok(())
     }
@@ -439,7 +439,9 @@ mod tests {
             ([1.0, 2.0, 0.0, 120_960.0], "luck (120960) below 120960"),
             ([1.0, 0.0, 0.0, 0.0], "X moves next and must have as many marks as the other, but x has 1 and o 0"),
             ([1.0, 2.0, 1.0, 0.0], "O moves next and must have one mark less than the other"),
-            ([7.0, 24.0, 1.0, 0.0], "the game is over"),
+            ([7.0, 24.0, 1.0, 0.0], "the game is over, which only a snapshot can bring back"),
+            // The agent has just won, so that nobody moves next.
+            ([7.0, 24.0, 0.0, 0.0], "the game is over"),
             ([1.5, 2.0, 0.0, 0.0], "x of the state is 1.5, but must be a whole number"),
             ([-1.0, 2.0, 0.0, 0.0], "x of the state is -1, but must be a whole number"),
         ] {

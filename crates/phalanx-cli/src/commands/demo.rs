@@ -223,7 +223,7 @@ fn score(
     for (name, count) in spec.counters.iter().zip(stats.counts()) {
         notes.push(format!("{name}: {} a second", text::short(*count as f64 / seconds)));
     }
-    for (name, mean) in spec.scores.iter().zip(stats.scores().unwrap_or_default()) {
+    for (name, mean) in spec.scores.iter().zip(stats.scores().into_iter().flatten()) {
         notes.push(format!("{name}: {mean:.4} on average"));
     }
     Ok(Score {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
-use phalanx_core::space::EnvSpec;
+use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_envs::draw::{Draw, Moment, Scene, View};
 use phalanx_envs::registry;
 use phalanx_render::{Image, raster};
@@ -79,8 +79,10 @@ impl Run {
         mut show: impl FnMut(&Row) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Self { probe, source, policy, .. } = self;
-        // An action of a file can turn out to be illegal in its state. Then nothing is shown, rather than a part.
-        let mut held = matches!(source, Source::Given { .. }).then(Vec::new);
+        // Where masks bind, an action of a file can turn out to be illegal in its state. Then nothing is shown, rather
+        // than a part.
+        let is_doubtful = matches!(source, Source::Given { .. }) && probe.spec().action_mask == ActionMask::Binding;
+        let mut held = is_doubtful.then(Vec::new);
         let mut emit = |row: Row| match &mut held {
             Some(rows) => {
                 rows.push(row);

@@ -46,7 +46,10 @@ struct Report {
     /// What the environments counted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     counters: BTreeMap<&'static str, Counter>,
-    /// Means of what finished episodes scored; null before the first.
+    /// Finished episodes that were scored, of an environment with scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scored_episodes: Option<u64>,
+    /// Means of what these scored; null before the first.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     scores: BTreeMap<&'static str, Option<f64>>,
     bytes_per_env: f64,
@@ -167,6 +170,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         length: stats.lengths().into(),
         safety,
         counters,
+        scored_episodes: (!spec.scores.is_empty()).then(|| stats.scored()),
         scores,
         bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
         peak_rss_bytes: machine::peak_rss_bytes(),
@@ -266,11 +270,10 @@ fn table(report: &Report) -> String {
     for (name, counter) in &report.counters {
         rows.push((name, format!("{} ({} per second)", text::grouped(counter.total), text::short(counter.per_second))));
     }
+    let scored = text::grouped(report.scored_episodes.unwrap_or_default());
     for (name, mean) in &report.scores {
-        rows.push((
-            name,
-            mean.map_or("no episode has finished".to_owned(), |mean| format!("{mean:.4} (mean of episodes)")),
-        ));
+        let mean = mean.map(|mean| format!("{mean:.4} (mean of {scored} scored episodes)"));
+        rows.push((name, mean.unwrap_or_else(|| "no episode was scored".to_owned())));
     }
     rows.extend([
         (

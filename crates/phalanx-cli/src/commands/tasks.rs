@@ -38,7 +38,7 @@ impl From<&Task> for Listed {
 pub(crate) fn run(args: &TasksArgs) -> Result<(), Failure> {
     let given = [("tasks", &args.tasks), ("dataset", &args.dataset), ("select", &args.select)];
     let settings = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
-    let (Loaded { tasks, problems, notes }, _) = solo::tasks(&BatchConfig { settings, ..BatchConfig::default() })?;
+    let (Loaded { tasks, problems, notes }, mode) = solo::tasks(&BatchConfig { settings, ..BatchConfig::default() })?;
     let report = Report {
         statistics: Statistics::of(&tasks),
         tasks: tasks.iter().map(|task| Listed::from(&**task)).collect(),
@@ -48,7 +48,9 @@ pub(crate) fn run(args: &TasksArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&report);
     }
-    report.notes.iter().for_each(|note| eprintln!("warning: {note}"));
+    for note in &notes {
+        eprintln!("{}: {note}", if note.is_warning(mode) { "warning" } else { "note" });
+    }
     report.problems.iter().for_each(|problem| eprintln!("warning: passed over {problem}"));
     let mut text = String::new();
     for Listed { id, train_pairs, test_pairs, extent: (height, width) } in &report.tasks {

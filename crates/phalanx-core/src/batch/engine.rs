@@ -297,7 +297,7 @@ impl<K: Kernel> Batch for Engine<K> {
                 let envs = (n - at.first_env()).min(book.len() / BOOK_LINES * BLOCK);
                 let actions = actions.slice(at.first_env() * components, envs * components);
                 let out = out.block(i * STEP_TILE, envs, dim);
-                stats.add_counts(kernel.step(at, Cells { rows, book }, &actions, mode, out));
+                kernel.step(at, Cells { rows, book }, &actions, mode, out, stats);
             }
             // In a pass of its own: here a mispredicted branch costs little, while after a step it would
             // throw away the steps that the processor has already begun.
@@ -357,6 +357,10 @@ impl<K: Kernel> Batch for Engine<K> {
             return Err(Error::out_of_range(what, &self.spec.action, "discrete for action masks"));
         };
         check_len("the mask array", masks.len(), self.num_envs * n)?;
+        if self.spec.action_mask == ActionMask::None {
+            masks.fill(true);
+            return Ok(());
+        }
         for (block, masks) in masks.chunks_mut(BLOCK * n).enumerate() {
             self.kernel.action_masks(self.at(block), &self.rows[self.rows_of(block)], masks);
         }

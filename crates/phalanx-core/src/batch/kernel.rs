@@ -1,13 +1,12 @@
 //! What the engine needs from a kind of environment: a few operations on one block.
 
 use super::{Actions, Autoreset, ObsElement, StepOut};
-use crate::env::COUNTERS;
 use crate::error::Result;
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Stored, Uint};
 use crate::policy::Policy;
 use crate::rng::{Stream, key_of_seed};
 use crate::safety::Guard;
-use crate::stats::Tally;
+use crate::stats::{EpisodeStats, Tally};
 
 /// Blocks that a kernel steps together: enough to start the episodes of many finished environments at once,
 /// few enough to stay in L2.
@@ -141,7 +140,7 @@ pub(super) trait Kernel: Send + Sync + 'static {
     /// Starts the episode that the book names in each environment of `lanes` (bit by bit).
     fn reset(&self, at: At<'_>, cells: Cells<'_, Self::Row>, lanes: u32);
     /// Steps the blocks of a tile, at most [`STEP_TILE`], of which `at` is the first; `actions` and `out` are
-    /// those of the tile. Answers what its environments counted.
+    /// those of the tile. Adds what its environments counted and scored.
     fn step(
         &self,
         at: At<'_>,
@@ -149,10 +148,11 @@ pub(super) trait Kernel: Send + Sync + 'static {
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, Self::Elem>,
-    ) -> [u64; COUNTERS];
+        stats: &mut EpisodeStats,
+    );
     /// Writes the observations of a block.
     fn observe(&self, at: At<'_>, rows: &[Self::Row], obs: &mut [Self::Elem]);
-    /// Writes the legal actions of a block, a row for each environment.
+    /// Writes the legal actions of a block, a row for each environment; asked where there are masks.
     fn action_masks(&self, at: At<'_>, rows: &[Self::Row], masks: &mut [bool]);
     /// The environments of a block whose action is illegal, bit by bit.
     fn illegal(&self, at: At<'_>, rows: &[Self::Row], actions: &[i32]) -> u32;

@@ -10,8 +10,8 @@ use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
 use crate::safety::{Guard, Rule, Signal};
-use crate::space::{ActionSpace, EnvSpec};
-use crate::stats::Tally;
+use crate::space::{ActionMask, ActionSpace, EnvSpec};
+use crate::stats::{EpisodeStats, Tally};
 
 /// An environment over lanes of `R`.
 #[derive(Debug)]
@@ -241,7 +241,9 @@ fn draw_spare<E: LaneEnv, R: Lanes>(env: &E, params: E::Params<R>, stream: Strea
 impl<E: LaneEnv, R: Lanes> LaneKernel<E, R> {
     pub(super) fn new(env: E, params: Params, guard: Guard) -> Self {
         const { assert!(<E::State<R> as LaneStruct<R>>::NAMES.len() <= MAX_FIELDS) };
-        let choices = if let ActionSpace::Discrete { n } = env.spec().action { n } else { 0 };
+        let spec = env.spec();
+        let choices = if let ActionSpace::Discrete { n } = spec.action { n } else { 0 };
+        assert!(spec.action_mask == ActionMask::None || choices <= u32::BITS, "a mask is one word of actions");
         Self { plant: Plant { env, params, guard, choices }, lanes: std::marker::PhantomData }
     }
 }
@@ -557,7 +559,8 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, f32>,
-    ) -> [u64; COUNTERS] {
+        stats: &mut EpisodeStats,
+    ) {
         let Cells { rows, book } = cells;
         let (width, counts) = (self.rows_per_block(), [0; COUNTERS]);
         let (done, ended) = (Bits::default(), Bits::default());
@@ -567,7 +570,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         } else {
             self.plant.step_tile::<R::ForSteps, false>(&mut work);
         }
-        work.counts
+        stats.add_counts(work.counts);
     }
 
     fn observe(&self, at: At<'_>, rows: &[Line], obs: &mut [f32]) {
@@ -587,7 +590,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
             let legal = group.env.legal(&group.params, &group.state);
             for (env, mask) in masks[lane * n..(lane + envs) * n].chunks_exact_mut(n).enumerate() {
                 let bits = legal.lane(env);
-                mask.iter_mut().enumerate().for_each(|(i, flag)| *flag = i >= 32 || bits >> i & 1 == 1);
+                mask.iter_mut().enumerate().for_each(|(i, flag)| *flag = bits >> i & 1 == 1);
             }
         }
     }
@@ -686,9 +689,13 @@ pub(super) fn check_params<E: LaneEnv>(env: &E, params: &Params, num_envs: usize
 pub(crate) fn check_state(spec: &EnvSpec, values: &[f64]) -> Result<()> {
     let names = spec.state_names;
     check_len(&format!("the state ({})", names.join(", ")), values.len(), names.len())?;
-    match values.iter().position(|value| !value.is_finite()) {
+    // Batches store single precision, in which a large number is infinite.
+    match values.iter().position(|value| !(*value as f32).is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], "a finite number")),
+        Some(at) => {
+            let allowed = format!("a finite number of at most {:e}", f32::MAX);
+            Err(Error::out_of_range(format!("{} of the state", names[at]), values[at], allowed))
+        }
     }
 }
 

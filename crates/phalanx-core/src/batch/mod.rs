@@ -262,7 +262,8 @@ pub trait Batch: Send {
     fn stats(&self) -> &EpisodeStats;
     /// The state of one environment, in the order of [`EnvSpec::state_names`].
     fn state(&self, env: usize) -> Result<Vec<f64>>;
-    /// Sets the state of one environment; its step count and return start anew.
+    /// Sets the state of one environment; its step count and return start anew. The last state of an episode can be
+    /// refused as impossible, because here it would be the first: only a [snapshot](Batch::snapshot) keeps ends.
     fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()>;
     /// The value of a parameter in one environment.
     fn param(&self, name: &str, env: usize) -> Result<f64>;

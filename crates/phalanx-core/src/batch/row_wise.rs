@@ -172,7 +172,7 @@ impl<K: Kernel> RowWise<'_, K> {
             let cells = Cells { rows: &mut *tile.rows, book: &mut *tile.book };
             let (all, mut out) = (actions.get(envs), step.typed_out());
             let out = out.block(0, envs, dim);
-            stats.add_counts(self.kernel.step(at, cells, &all, Autoreset::SameStep, out));
+            self.kernel.step(at, cells, &all, Autoreset::SameStep, out, stats);
             step.typed_out().count_finished(envs, safe, stats);
             for i in 0..envs {
                 fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], step, i, dim);

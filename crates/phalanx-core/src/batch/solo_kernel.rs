@@ -3,7 +3,6 @@
 use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEPS, Stretch};
 use super::lane_kernel::check_state;
 use super::{Actions, Autoreset, ObsElement};
-use crate::env::COUNTERS;
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::policy::Policy;
@@ -12,7 +11,7 @@ use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
 use crate::solo::{SoloAction, SoloEnv};
 use crate::space::{ActionSpace, EnvSpec};
-use crate::stats::{Tally, fixed_score};
+use crate::stats::{EpisodeStats, Tally};
 
 /// An environment that vectorises inside one copy.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl<E: SoloEnv> SoloKernel<E> {
         actions: &Actions<'_>,
         mode: Autoreset,
         out: Out<'_, E::Elem>,
-        scores: &mut [u64; COUNTERS],
+        stats: &mut EpisodeStats,
     ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
@@ -105,8 +104,9 @@ impl<E: SoloEnv> SoloKernel<E> {
             let truncated = steps == at.max_steps;
             (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
             if terminated || truncated {
-                let scored = self.env.scores(state).map(fixed_score);
-                scores.iter_mut().zip(scored).for_each(|(sum, score)| *sum += score);
+                if let Some(scores) = self.env.scores(state) {
+                    stats.add_scores(scores);
+                }
                 out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
                 if self.guard.is_active() {
@@ -152,18 +152,17 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         cells: Cells<'_, E::State>,
         actions: &Actions<'_>,
         mode: Autoreset,
-        out: Out<'_, E::Elem>,
-    ) -> [u64; COUNTERS] {
-        let (mut out, mut scores) = (out, [0; COUNTERS]);
+        mut out: Out<'_, E::Elem>,
+        stats: &mut EpisodeStats,
+    ) {
         let dim = out.obs.len() / out.rewards.len();
         let components = self.action.components();
         let cells = cells.rows.chunks_exact_mut(BLOCK).zip(cells.book.chunks_exact_mut(BOOK_LINES));
         for (i, (rows, book)) in cells.enumerate() {
             let at = At { block: at.block + i, ..at };
             let actions = actions.slice(i * BLOCK * components, at.envs() * components);
-            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim), &mut scores);
+            self.step_block(at, Cells { rows, book }, &actions, mode, out.block(i, at.envs(), dim), stats);
         }
-        scores
     }
 
     fn observe(&self, at: At<'_>, rows: &[E::State], obs: &mut [E::Elem]) {

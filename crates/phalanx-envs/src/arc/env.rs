@@ -95,6 +95,8 @@ pub struct Info<'a, const N: usize> {
     pub rejected: bool,
     /// The last effective selection.
     pub selection: Selection<N>,
+    /// Whether there is a target to compare with.
+    pub has_target: bool,
     /// Agreement with the target; 0 if there is none.
     pub similarity: f32,
     /// Whether the grid equals the target.
@@ -276,6 +278,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
             operation: view.head.operation,
             rejected: view.head.rejected != 0,
             selection: *view.selection,
+            has_target: pair.has_target,
             similarity: view.head.similarity,
             solved: view.head.solved != 0,
             size: view.head.size,

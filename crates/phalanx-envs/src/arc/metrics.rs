@@ -7,6 +7,8 @@ use super::env::Info;
 /// One episode so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct EpisodeMetrics {
+    /// Whether there is a target to compare with; without one, the other figures but the last mean nothing.
+    pub has_target: bool,
     /// The highest similarity of any step.
     pub best_similarity: f32,
     /// The similarity of the last step.
@@ -24,8 +26,8 @@ pub struct EpisodeMetrics {
 pub struct Summary {
     /// Number of episodes.
     pub episodes: u64,
-    /// Episodes that ended solved, in percent.
-    pub success_rate: f64,
+    /// Episodes that ended solved, in percent of those with a target; `None` if there are none.
+    pub success_rate: Option<f64>,
     /// Mean of the steps to solve, over episodes that reached the target.
     pub mean_steps_to_solve: Option<f64>,
     /// Episodes that the step limit ended, in percent.
@@ -35,6 +37,7 @@ pub struct Summary {
 impl EpisodeMetrics {
     /// Takes the state after a step into account.
     pub fn update<const N: usize>(&mut self, info: &Info<'_, N>, truncated: bool) {
+        self.has_target = info.has_target;
         self.best_similarity = self.best_similarity.max(info.similarity);
         self.final_similarity = info.similarity;
         self.solved = info.solved;
@@ -48,21 +51,23 @@ impl EpisodeMetrics {
 impl Summary {
     /// Of finished episodes.
     pub fn of<'a>(episodes: impl IntoIterator<Item = &'a EpisodeMetrics>) -> Self {
-        let (mut count, mut solved, mut truncated, mut reached, mut steps) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+        let (mut count, mut scored, mut solved, mut truncated) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let (mut reached, mut steps) = (0_u64, 0_u64);
         for episode in episodes {
             count += 1;
+            scored += u64::from(episode.has_target);
             solved += u64::from(episode.solved);
             truncated += u64::from(episode.was_truncated);
             if let Some(needed) = episode.steps_to_solve {
                 (reached, steps) = (reached + 1, steps + u64::from(needed));
             }
         }
-        let percent = |part: u64| if count == 0 { 0.0 } else { 100.0 * part as f64 / count as f64 };
+        let percent = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
         Self {
             episodes: count,
-            success_rate: percent(solved),
+            success_rate: percent(solved, scored),
             mean_steps_to_solve: (reached > 0).then(|| steps as f64 / reached as f64),
-            truncation_rate: percent(truncated),
+            truncation_rate: percent(truncated, count).unwrap_or(0.0),
         }
     }
 }
@@ -78,6 +83,7 @@ mod tests {
             operation: 0,
             rejected: false,
             selection: Selection::EMPTY,
+            has_target: true,
             similarity,
             solved,
             size: Size { height: 1, width: 1 },
@@ -94,8 +100,11 @@ mod tests {
         assert_eq!((first.solved, first.steps_to_solve, first.was_truncated), (false, Some(2), true));
         let mut second = EpisodeMetrics::default();
         second.update(&info(1.0, true, 4), false);
-        let summary = Summary::of(&[first, second, EpisodeMetrics::default(), EpisodeMetrics::default()]);
-        assert_eq!((summary.success_rate, summary.truncation_rate), (25.0, 25.0));
+        let failed = EpisodeMetrics { has_target: true, ..EpisodeMetrics::default() };
+        let unscored = EpisodeMetrics::default();
+        let summary = Summary::of(&[first, second, failed, failed, unscored]);
+        assert_eq!((summary.episodes, summary.success_rate, summary.truncation_rate), (5, Some(25.0), 20.0));
+        assert_eq!(Summary::of(&[unscored]).success_rate, None);
         assert_eq!(summary.mean_steps_to_solve, Some(3.0));
         assert_eq!(Summary::of(&[]), Summary::default());
     }

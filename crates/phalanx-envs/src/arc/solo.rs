@@ -162,7 +162,7 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
         _ => "30",
     };
     let canvas = CANVASES.iter().find(|side| setting(config, "canvas") == Some(side)).copied().unwrap_or("auto");
-    let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<String> = notes.iter().filter(|note| note.is_warning(mode)).map(ToString::to_string).collect();
     notes.extend(problems.iter().take(NAMED_PROBLEMS).map(|problem| format!("passed over {problem}")));
     if problems.len() > NAMED_PROBLEMS {
         notes.push(format!("passed over {} more task files", problems.len() - NAMED_PROBLEMS));
@@ -319,9 +319,9 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         self.env.observe(state, obs);
     }
 
-    fn scores(&self, state: &Self::State) -> [f32; 2] {
+    fn scores(&self, state: &Self::State) -> Option<[f32; 2]> {
         let info = self.env.info(state);
-        [f32::from(u8::from(info.solved)), info.similarity]
+        info.has_target.then(|| [f32::from(u8::from(info.solved)), info.similarity])
     }
 
     fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
@@ -512,6 +512,38 @@ mod tests {
             assert!(run(other.as_mut(), &actions[40..]) == straight, "{settings:?}");
             assert!(other.snapshot() == batch.snapshot());
         }
+    }
+
+    /// Episodes that a script solves score full marks; those without an answer are not scored at all.
+    #[test]
+    fn a_batch_scores_what_can_be_scored() {
+        let one = |settings| BatchConfig { num_envs: 1, ..config(1, settings) };
+        let mut batch = super::batch(&one(&[("action", "mask")])).unwrap();
+        let scripts: Vec<_> = sample::samples(sample::LIMIT).into_iter().flat_map(|sample| sample.scripts).collect();
+        let mut buffers = StepBuffers::<i8>::of(1, batch.spec().observation.dim());
+        for _ in 0..30 {
+            for step in &scripts[batch.state(0).unwrap()[2] as usize] {
+                let mut action = vec![0; 1 + 100];
+                action[0] = step.op.into();
+                step.cells.iter().for_each(|(r, c)| action[1 + r * 10 + c] = 1);
+                batch.step_into(Actions::Discrete(&action), buffers.out()).unwrap();
+            }
+            assert!(buffers.terminated[0]);
+        }
+        let stats = batch.stats();
+        assert_eq!((stats.episodes(), stats.scored(), stats.scores()), (30, 30, Some([1.0, 1.0])));
+
+        let folder = tempfile::tempdir().unwrap();
+        let open = r#"{"train": [{"input": [[1, 2]], "output": [[2, 1]]}], "test": [{"input": [[3, 4]]}]}"#;
+        std::fs::write(folder.path().join("open.json"), open).unwrap();
+        let settings = [("tasks", folder.path().to_str().unwrap()), ("mode", "test")];
+        let mut batch = super::batch(&config(1, &settings)).unwrap();
+        assert_eq!(batch.spec().notes, ["1 of 1 tasks have test pairs without an output, which are not scored"]);
+        let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+        let mut rollout = Rollout::new(policy, batch.as_ref());
+        rollout.run(batch.as_mut(), 100, 10, |_| true).unwrap();
+        let stats = rollout.stats();
+        assert!(stats.episodes() >= 150 && stats.scored() == 0 && stats.scores().is_none(), "{stats:?}");
     }
 
     /// Whatever the format, masks have a flag for each choice, and random actions are legal: none is rejected.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::library::Note;
 use super::parse::{describe, parse_json};
 use super::problem::{Fault, Place, Problem};
 use crate::arc::task::Task;
@@ -77,7 +76,6 @@ pub(super) struct Scan {
     pub(super) found: Vec<Found>,
     /// The files that could not even be listed.
     pub(super) problems: Vec<Problem>,
-    pub(super) notes: Vec<Note>,
 }
 
 impl Layout {
@@ -132,7 +130,7 @@ impl Layout {
 }
 
 fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<String>)]) -> Scan {
-    let Scan { mut found, mut problems, mut notes } = Scan::default();
+    let Scan { mut found, mut problems } = Scan::default();
     let mut owners: BTreeMap<(Option<Split>, String), String> = BTreeMap::new();
     let solutions: Vec<PathBuf> =
         json_files(directory).into_iter().filter(|file| name(file).contains("solutions")).collect();
@@ -159,10 +157,6 @@ fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<St
                 continue;
             }
         };
-        let unsolved = tasks.iter().filter(|(id, task)| !answers.contains_key(*id) && lacks_output(task)).count();
-        if unsolved > 0 {
-            notes.push(Note::Unsolved { file: file.display().to_string(), tasks: unsolved, of: tasks.len() });
-        }
         for (id, task) in tasks {
             if let Some(owner) = owners.get(&(split, id.clone())) {
                 let file = format!("{}, task {id}", file.display());
@@ -179,13 +173,7 @@ fn scan_challenges(directory: &Path, files: &[(PathBuf, Option<Split>, Option<St
             });
         }
     }
-    Scan { found, problems, notes }
-}
-
-/// Whether a test pair of a task has no output of its own.
-fn lacks_output(task: &Value) -> bool {
-    let pairs = task["test"].as_array().map_or(&[][..], Vec::as_slice);
-    pairs.iter().any(|pair| pair["output"].is_null())
+    Scan { found, problems }
 }
 
 fn read_object(file: &Path) -> Result<serde_json::Map<String, Value>, Problem> {

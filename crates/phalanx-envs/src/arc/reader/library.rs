@@ -22,7 +22,6 @@ pub struct Library {
     entries: Vec<Entry>,
     subsets: BTreeMap<String, Vec<String>>,
     problems: Vec<Problem>,
-    notes: Vec<Note>,
 }
 
 #[derive(Debug)]
@@ -58,15 +57,25 @@ pub enum Note {
     MissingGroup(String),
     /// A group that ConceptARC does not have.
     ExtraGroup(String),
-    /// Test pairs of some tasks of a file have no output, and no other file has it.
+    /// Test pairs of some tasks have no output.
     Unsolved {
-        /// The file.
-        file: String,
-        /// Tasks without solutions.
+        /// Tasks with such pairs.
         tasks: usize,
-        /// All its tasks.
+        /// All tasks that were read.
         of: usize,
     },
+}
+
+impl Note {
+    /// Whether a user should be warned before a run in this mode; if not, it is just good to know.
+    pub fn is_warning(&self, mode: Mode) -> bool {
+        match self {
+            Self::MissingGroup(_) => true,
+            Self::ExtraGroup(_) => false,
+            // Training does not look at test pairs.
+            Self::Unsolved { .. } => mode == Mode::Test,
+        }
+    }
 }
 
 impl std::fmt::Display for Note {
@@ -74,8 +83,8 @@ impl std::fmt::Display for Note {
         match self {
             Self::MissingGroup(group) => write!(f, "the group {group} is missing"),
             Self::ExtraGroup(group) => write!(f, "the group {group} is not one of ConceptARC"),
-            Self::Unsolved { file, tasks, of } => {
-                write!(f, "{file}: {tasks} of {of} tasks have no solutions, so that their test pairs are not scored")
+            Self::Unsolved { tasks, of } => {
+                write!(f, "{tasks} of {of} tasks have test pairs without an output, which are not scored")
             }
         }
     }
@@ -120,10 +129,10 @@ impl Library {
         Ok(Self::new(dataset, layout, scan))
     }
 
-    fn new(dataset: Dataset, layout: Option<Layout>, Scan { mut found, problems, notes }: Scan) -> Self {
+    fn new(dataset: Dataset, layout: Option<Layout>, Scan { mut found, problems }: Scan) -> Self {
         found.sort_by(|a, b| (&a.id, a.split).cmp(&(&b.id, b.split)));
         let entries = found.into_iter().map(|found| Entry { found, parsed: OnceLock::new() }).collect();
-        Self { dataset, limits: dataset.limits(), layout, entries, subsets: BTreeMap::new(), problems, notes }
+        Self { dataset, limits: dataset.limits(), layout, entries, subsets: BTreeMap::new(), problems }
     }
 
     /// The layout its files have; `None` if it is built in.
@@ -158,10 +167,10 @@ impl Library {
         places.get(((u64::from(word) * places.len() as u64) >> 32) as usize).copied()
     }
 
-    /// What is worth telling: tasks without solutions, unusual groups of ConceptARC.
+    /// What is worth telling before tasks are read: unusual groups of ConceptARC.
     pub fn notes(&self) -> Vec<Note> {
         if self.dataset != Dataset::Concept {
-            return self.notes.clone();
+            return Vec::new();
         }
         let groups = self.groups();
         let missing = CONCEPT_GROUPS.iter().filter(|group| !groups.contains(**group));
@@ -186,7 +195,8 @@ impl Library {
         self.subsets.iter().map(|(name, ids)| (name.as_str(), ids.as_slice()))
     }
 
-    /// What a selector means: a named subset, a split, a group or a task, in this order.
+    /// What a selector means: a named subset, a split, a group or a task, in this order. Where there are no splits,
+    /// a group or a task may have the name of one.
     ///
     /// The mode is the given one; without one, a selector for the evaluation part means test mode.
     pub fn select(&self, selector: &str, mode: Option<Mode>) -> Result<Selected, Error> {
@@ -194,26 +204,32 @@ impl Library {
         let is_eval = EVAL_NAMES.contains(&lower.as_str());
         let mode = mode.unwrap_or(if is_eval { Mode::Test } else { Mode::Train });
         let is_part = is_eval || TRAIN_NAMES.contains(&lower.as_str());
-        // The one folder of ConceptARC is `corpus`.
-        if is_part && lower != "corpus" && self.splits().is_empty() && !self.subsets.contains_key(&lower) {
-            return Err(Error::NoSplits { dataset: self.dataset.name(), selector: selector.to_owned() });
-        }
-        // Tasks without a split belong to every split.
-        let of_split = |split| self.places(|found| found.split.is_none_or(|own| own == split));
+        let has_parts = !self.splits().is_empty();
         let tasks = if let Some(ids) = self.subsets.get(&lower) {
             // A task in two splits is taken from the first; one that is in the other only, from there.
             ids.iter().filter_map(|id| self.entries.iter().position(|entry| entry.found.id == *id)).collect()
         } else if lower.is_empty() || lower == "all" {
             self.places(|_| true)
-        } else if TRAIN_NAMES.contains(&lower.as_str()) {
-            of_split(Split::Train)
-        } else if is_eval {
-            of_split(Split::Eval)
+        } else if is_part && has_parts {
+            let split = if is_eval { Split::Eval } else { Split::Train };
+            // Tasks without a split belong to every split.
+            self.places(|found| found.split.is_none_or(|own| own == split))
         } else {
-            let group = self.of_group(selector);
-            if group.is_empty() { self.places(|found| found.id == selector) } else { group }
+            self.named(selector)
         };
-        if tasks.is_empty() { Err(self.unknown(selector)) } else { Ok(Selected { tasks, mode }) }
+        match lower.as_str() {
+            _ if !tasks.is_empty() => Ok(Selected { tasks, mode }),
+            _ if has_parts || !is_part => Err(self.unknown(selector)),
+            // The one folder of ConceptARC.
+            "corpus" => Ok(Selected { tasks: self.places(|_| true), mode }),
+            _ => Err(Error::NoSplits { dataset: self.dataset.name(), selector: selector.to_owned() }),
+        }
+    }
+
+    /// The tasks of a group, or the task, of this name.
+    fn named(&self, name: &str) -> Vec<usize> {
+        let group = self.of_group(name);
+        if group.is_empty() { self.places(|found| found.id == name) } else { group }
     }
 
     /// One task, parsed at most once.
@@ -251,6 +267,11 @@ impl Library {
                 Err(problem) => loaded.problems.push(problem),
             }
         }
+        let unsolved = |task: &&Arc<Task>| task.test.iter().any(|pair| pair.output.is_none());
+        let (tasks, of) = (loaded.tasks.iter().filter(unsolved).count(), loaded.tasks.len());
+        if tasks > 0 {
+            loaded.notes.push(Note::Unsolved { tasks, of });
+        }
         loaded
     }
 
@@ -271,7 +292,11 @@ impl Library {
     fn unknown(&self, name: &str) -> Error {
         let groups: Vec<&str> = self.groups().into_iter().collect();
         let subsets: Vec<&str> = self.subsets.keys().map(String::as_str).collect();
-        let keywords = ["all"].into_iter().chain(TRAIN_NAMES).chain(EVAL_NAMES);
+        // A part is known where there is one.
+        let parts = [(Split::Train, &TRAIN_NAMES[..]), (Split::Eval, &EVAL_NAMES[..])];
+        let splits = self.splits();
+        let parts: Vec<_> = parts.into_iter().filter(|(split, _)| splits.contains(split)).map(|part| part.1).collect();
+        let keywords = ["all"].into_iter().chain(parts.iter().flat_map(|names| names.iter().copied()));
         let everything = keywords.chain(subsets.iter().copied()).chain(groups.iter().copied()).chain(self.ids());
         let lower = name.to_lowercase();
         let near = everything
@@ -279,7 +304,8 @@ impl Library {
             .filter(|(score, _)| *score > 0.75)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let mut hint = near.map(|(_, known)| format!("did you mean '{known}'? ")).unwrap_or_default();
-        hint += "known: all, train, eval";
+        hint += "known: all";
+        parts.iter().for_each(|names| hint += &format!(", {}", names[0]));
         for (what, names) in [("subsets", subsets), ("groups", groups)] {
             if !names.is_empty() {
                 hint += &format!("; {what} {}", names.join(", "));

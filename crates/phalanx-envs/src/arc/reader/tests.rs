@@ -103,11 +103,40 @@ fn the_two_files_of_a_competition() {
         messages[1]
     );
     let notes: Vec<String> = loaded.notes.iter().map(Note::to_string).collect();
-    assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].ends_with(
-        "arc_test_challenges.json: 1 of 1 tasks have no solutions, so that their test pairs are not scored"
-    ));
-    assert!(notes[1].contains("arc_training_challenges.json: 1 of 3 tasks have no solutions"), "{}", notes[1]);
+    assert_eq!(notes, ["1 of 2 tasks have test pairs without an output, which are not scored"]);
+}
+
+#[test]
+fn tests_without_an_output_are_noted_in_every_layout() {
+    for files in [["a.json", "b.json"], ["g/a.json", "h/b.json"], ["training/a.json", "evaluation/b.json"]] {
+        let loaded = open(&directory(&[(files[0], OPEN), (files[1], GOOD)])).load_all();
+        assert_eq!(loaded.notes, [Note::Unsolved { tasks: 1, of: 2 }]);
+        assert!(loaded.notes[0].is_warning(Mode::Test) && !loaded.notes[0].is_warning(Mode::Train));
+    }
+    assert_eq!(open(&directory(&[("a.json", GOOD)])).load_all().notes, []);
+}
+
+/// Where there are no splits, their names are free for groups and tasks.
+#[test]
+fn a_group_or_a_task_may_be_called_like_a_split() {
+    let groups = open(&directory(&[("train/a.json", GOOD), ("test/b.json", GOOD), ("corpus/c.json", GOOD)]));
+    assert_eq!((groups.layout(), ids(&groups)), (Some(Layout::Groups), vec!["corpus/c", "test/b", "train/a"]));
+    let select = |selector| groups.select(selector, None).map(|chosen| (chosen.tasks, chosen.mode));
+    assert_eq!(select("train"), Ok((vec![2], Mode::Train)));
+    assert_eq!(select("test"), Ok((vec![1], Mode::Test)));
+    assert_eq!(select("corpus"), Ok((vec![0], Mode::Test)));
+    assert!(matches!(select("eval"), Err(Error::NoSplits { .. })));
+    assert_eq!(
+        select("evil").unwrap_err().to_string(),
+        "unknown selector 'evil' for dir; known: all; groups corpus, test, train; tasks corpus/c, test/b, train/a"
+    );
+    let tasks = open(&directory(&[("train.json", GOOD), ("other.json", GOOD)]));
+    assert_eq!(tasks.select("train", None).unwrap().tasks, [1]);
+    let half = open(&directory(&[("training/a.json", GOOD)]));
+    assert_eq!(
+        half.select("eval", None).unwrap_err().to_string(),
+        "unknown selector 'eval' for dir; known: all, train; tasks a"
+    );
 }
 
 #[test]
@@ -184,6 +213,8 @@ fn concept_groups() {
     assert_eq!(notes.len(), 16);
     assert_eq!(notes[0], "the group AboveBelow is missing");
     assert_eq!(notes[15], "the group Odd is not one of ConceptARC");
+    let warnings: Vec<bool> = library.notes().iter().map(|note| note.is_warning(Mode::Train)).collect();
+    assert_eq!(warnings, [[true; 15].as_slice(), &[false]].concat(), "a missing group is worse than one more");
     assert_eq!(library.select("corpus", None).unwrap().mode, Mode::Test);
     let message = library.select("train", None).unwrap_err().to_string();
     assert!(
