@@ -75,11 +75,12 @@ fn switches_add_up_and_policy_args_stay_with_their_policy() {
     assert_eq!(checksum(&["--policy-arg", "kp=-2"]), louder);
     checksum(&["--policy", "random"]);
     // A file that names no policy leaves that to the command line.
-    let (_folder, path) = file("env = 'Pendulum-v1'\npolicy_args = { kp = 2 }\nsteps = 3\njson = true\nquiet = true");
+    let (_folder, path) =
+        file("env = 'Pendulum-v1'\npolicy_args = { obs_field = 'theta_dot' }\nsteps = 3\njson = true\nquiet = true");
     let report = json(&["rollout", "--policy", "pid", "--config", &path]);
     assert_eq!(report["policy"], "pid");
     let output = phalanx(&["rollout", "--policy", "periodic", "--config", &path]);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("run.toml: unknown argument 'kp'"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("run.toml: unknown argument 'obs_field'"));
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn what_is_wrong_is_said_with_the_file_s_name() {
         ("env = 'a'\nseed = = 3", "run.toml, line 2: "),
         ("env = 'a'\nenv = 'b'", "run.toml, line 2: duplicate key"),
         ("param = 'x=1'", "unknown key 'param'"),
-        ("env = 'CartPol'", "run.toml: unknown environment 'CartPol'; did you mean 'CartPole-v1'"),
+        ("env = 'CartPol'", "run.toml: unknown environment 'CartPol'; did you mean 'cartpole' or 'CartPole-v1'"),
         ("env = 'CartPole-v1'\nparams = { gravitty = 9 }", "run.toml: unknown parameter 'gravitty'"),
     ] {
         let (_folder, path) = file(content);

@@ -189,7 +189,7 @@ fn wrong_arrays_are_refused_before_anything_changes() {
         "the list of seeds has 2 elements, but 3 are needed",
         "the observation array has 11 elements, but 12 are needed",
         "the state (x, x_dot, theta, theta_dot) has 3 elements, but 4 are needed",
-        "x_dot of the state is NaN, but must be a finite number",
+        "x_dot of the state is NaN, but must be a finite number of at most 3.4028235e38",
         "the number of an environment is 3, but must be from 0 to 2",
         "parameter gravity of CartPole-v1 (one value, or one for each environment) has 2 elements, but 3 are needed",
         "parameter gravity of CartPole-v1 is -1, but must be from 0 to 1000",
