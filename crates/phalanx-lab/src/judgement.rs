@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{PairRun, compared, control};
+use crate::campaign::{Clock, PairRun, compared, control};
 use crate::guards::Readings;
 use crate::record;
 use crate::stats::calibration::Calibration;
@@ -36,6 +36,8 @@ pub struct Rules<'a> {
 /// A comparison and what follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
+    /// What the ratio goes by.
+    pub clock: Option<Clock>,
     /// A against B.
     pub comparison: Option<Comparison>,
     /// A against itself in the same minutes.
@@ -76,6 +78,7 @@ impl Judgement {
         };
         let undecided = matches!(verdict, Verdict::Inconclusive | Verdict::Noisy);
         Self {
+            clock: pairs.first().map(|pair| pair.clock),
             minimum_detectable_effect: comparison.and_then(|found| minimum_detectable_effect(found.sd, found.pairs)),
             // To tell a ratio from the margin: as small an effect as the distance between them.
             pairs_needed: comparison

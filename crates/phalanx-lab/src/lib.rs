@@ -2,7 +2,6 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
-pub mod affinity;
 pub mod baseline_file;
 pub mod build_info;
 pub mod calibrations;
@@ -26,6 +25,7 @@ pub mod record;
 pub mod session;
 pub mod stats;
 pub mod suite;
+pub mod surroundings;
 pub mod timestamp;
 pub mod worker;
 pub mod workload;

@@ -125,7 +125,7 @@ pub fn serve(
 
 /// Asks a binary what it is. Whatever is no worker, does not start or does not answer is an error.
 pub fn describe(binary: &Path) -> Result<Description> {
-    let mut process = spawn(binary)?;
+    let mut process = spawn(binary, 0)?;
     let mut requests = process.stdin.take().expect("piped");
     let replies = process.stdout.take().expect("piped");
     let (send, answer) = mpsc::channel();
@@ -148,12 +148,13 @@ pub fn describe(binary: &Path) -> Result<Description> {
     }
 }
 
-fn spawn(binary: &Path) -> Result<Child> {
+fn spawn(binary: &Path, padding: usize) -> Result<Child> {
     let failed = |error| Error::Worker { binary: binary.to_owned(), reason: format!("cannot be started: {error}") };
     // A bare name would be looked for in PATH, and the user means a file.
     let program = if binary.components().count() == 1 { Path::new(".").join(binary) } else { binary.to_owned() };
     Command::new(program)
         .args(ARGUMENTS)
+        .env("PHALANX_PADDING", "x".repeat(padding))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -174,7 +175,12 @@ pub struct Worker {
 impl Worker {
     /// Starts `binary` as a worker and lets it prepare a case.
     pub fn start(binary: &Path, case: &CaseSpec) -> Result<Self> {
-        let mut process = spawn(binary)?;
+        Self::start_padded(binary, case, 0)
+    }
+
+    /// [`Worker::start`] with an environment that is longer by `padding` bytes, which moves its stack.
+    pub fn start_padded(binary: &Path, case: &CaseSpec, padding: usize) -> Result<Self> {
+        let mut process = spawn(binary, padding)?;
         let requests = process.stdin.take();
         let replies = BufReader::new(process.stdout.take().expect("piped"));
         let ready =
