@@ -11,7 +11,7 @@ use super::kernel::{
     At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch,
 };
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
-use super::{Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
+use super::{Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::pool::{Parts, Pool, Rows};
@@ -383,9 +383,7 @@ impl<K: Kernel> Batch for Engine<K> {
             let Rollout { policy, tick, lines, .. } = rollout;
             let stretch = Stretch { policy, tick: *tick, steps };
             let stats = self.for_each_block(steps, Rows::new(lines, width), |kernel, at, cells, i, lines, tally| {
-                let run = &mut lines[i * width..(i + 1) * width];
-                slowdown::waste(kernel, at, &cells, run, stretch);
-                kernel.advance(at, cells, run, stretch, tally);
+                kernel.advance(at, cells, &mut lines[i * width..(i + 1) * width], stretch, tally);
             });
             rollout.stats.merge(&stats);
         } else {

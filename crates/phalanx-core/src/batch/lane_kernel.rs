@@ -2,7 +2,7 @@
 
 use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch};
 use super::params::Params;
-use super::{Actions, Autoreset, check_len};
+use super::{Actions, Autoreset, check_len, slowdown};
 use crate::checksum::{fold_transition, start_word};
 use crate::env::{COUNTERS, LaneAction, LaneArray, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
@@ -493,6 +493,7 @@ impl<E: LaneEnv> Plant<E> {
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
             }
+            slowdown::linger(steps);
             policy.store_memory(&memory, memory_lines, lane);
             checksum.store(checksum_line, lane);
             group.store(Cells { rows, book }, lane);

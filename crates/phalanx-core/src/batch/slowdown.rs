@@ -1,33 +1,27 @@
 //! Roll-outs that are slower on purpose (features `slowdown` and `slowdown-15`, both off by default): what the lab must
 //! find to be believed. Results and checksums stay the same.
-//!
-//! Every so many stretches of a block are computed twice, the first time on copies that are thrown away. Work of the
-//! same kind stays the same share however busy the machine is. A chain of dependent instructions did not: a neighbour
-//! on the same core slows vector code almost twofold and such a chain not at all, which made 5 % less than 3 %.
 
 use std::hint::black_box;
 
-use super::kernel::{At, Cells, Kernel, Stretch};
-use crate::lanes::Line;
-use crate::stats::Tally;
-
-/// Stretches of a hundred that are computed twice.
-const TWICE_IN_100: u64 = if cfg!(feature = "slowdown-15") {
-    15
+/// Links of the chain for every 64 steps of a group, set by measurement: about 5 % or 15 % of a roll-out of CartPole on
+/// 16 lanes.
+const LINKS_PER_64_STEPS: usize = if cfg!(feature = "slowdown-15") {
+    120
 } else if cfg!(feature = "slowdown") {
-    5
+    40
 } else {
     0
 };
 
-/// Computes some stretches of some blocks on copies of what they consist of, in vain.
+/// Takes time in proportion to `steps`: multiplications that wait for each other, so that no processor can do them
+/// beside the steps. Once for a stretch of steps, because anything inside the loop would cost registers as well.
 #[inline(always)]
-pub(super) fn waste<K: Kernel>(kernel: &K, at: At<'_>, cells: &Cells<'_, K::Row>, run: &[Line], stretch: Stretch<'_>) {
-    // Other blocks each time, so that batches of few blocks have their share too.
-    let number = at.block as u64 + stretch.tick / stretch.steps.max(1) as u64;
-    if TWICE_IN_100 > 0 && number * TWICE_IN_100 % 100 < TWICE_IN_100 {
-        let (mut rows, mut book, mut run) = (cells.rows.to_vec(), cells.book.to_vec(), run.to_vec());
-        kernel.advance(at, Cells { rows: &mut rows, book: &mut book }, &mut run, stretch, &mut Tally::new());
-        black_box((rows, book, run));
+pub(super) fn linger(steps: usize) {
+    if LINKS_PER_64_STEPS > 0 {
+        let mut link = black_box(steps as u64);
+        for _ in 0..steps * LINKS_PER_64_STEPS / 64 {
+            link = (link ^ (link >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        black_box(link);
     }
 }
