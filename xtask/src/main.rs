@@ -5,6 +5,7 @@
 //! with Gymnasium, SciPy and GillesPy2.
 
 mod autotune_proof;
+mod lab_proof;
 mod python;
 mod steps;
 mod workspace;
@@ -20,7 +21,8 @@ Usage: cargo xtask <COMMAND>
 Commands:
   test            Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
   oracles         Only compare with Gymnasium, SciPy and GillesPy2
-  autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)";
+  autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
+  lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["test"] => every_test(),
         ["oracles"] => oracles(),
         ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
+        ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

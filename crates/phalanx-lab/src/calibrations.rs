@@ -187,7 +187,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::campaign::Process;
+    use crate::campaign::{Clock, Process};
     use crate::record::{Checksum, Order};
     use crate::worker::Ready;
     use crate::workload::{Timing, WorkloadMemory};
@@ -205,7 +205,7 @@ mod tests {
             };
             Process::new(ready, vec![timing; 5])
         };
-        PairRun { order: Order::Ab, a: side(10.0 * log_ratio.exp()), b: side(10.0) }
+        PairRun { clock: Clock::Wall, order: Order::Ab, a: side(10.0 * log_ratio.exp()), b: side(10.0) }
     }
 
     fn plan() -> Plan {

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use crate::case::CaseSpec;
@@ -15,6 +16,7 @@ use crate::stats::paired::Comparison;
 use crate::stats::random::Stream;
 use crate::stats::steady_state::{SteadyState, WarmupClass};
 use crate::stats::variance::TwoLevel;
+use crate::surroundings::Shared;
 use crate::worker::{Ready, Worker};
 use crate::workload::Timing;
 use crate::{Error, Result};
@@ -132,9 +134,25 @@ pub struct Side<'a> {
     pub case: &'a CaseSpec,
 }
 
+/// The most by which the stacks of two pairs differ: a page, after which addresses begin to look the same to a cache.
+const MOST_PADDING: usize = 4096;
+
+/// What a comparison goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// What the user waits for: the only fair measure of several threads.
+    Wall,
+    /// What the processor computed. Of one thread it is the same without the time that others had the CPU, which is
+    /// most of the noise of a shared machine: the spread of pairs was a half to a fifth.
+    Cpu,
+}
+
 /// A process of A and one of B that took turns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairRun {
+    /// What their ratio goes by.
+    pub clock: Clock,
     /// Which of them took the first turn.
     pub order: Order,
     /// The process of A.
@@ -146,7 +164,14 @@ pub struct PairRun {
 impl PairRun {
     /// ln(t_A / t_B) of each turn, from the first.
     pub fn log_ratios(&self) -> Vec<f64> {
-        self.a.timings.iter().zip(&self.b.timings).map(|(a, b)| log_ratio(a, b)).collect()
+        self.a.timings.iter().zip(&self.b.timings).map(|(a, b)| self.log_ratio(a, b)).collect()
+    }
+
+    fn log_ratio(&self, a: &Timing, b: &Timing) -> f64 {
+        match self.clock {
+            Clock::Wall => (a.time_per_step() / b.time_per_step()).ln(),
+            Clock::Cpu => (a.cpu_per_step() / b.cpu_per_step()).ln(),
+        }
     }
 
     /// Those after the ratio has settled.
@@ -173,7 +198,8 @@ impl PairRun {
 }
 
 /// Measures A and B in pairs of processes that live at the same time and take turns, sample by sample, in the order
-/// ABBA or BAAB. Disturbances that last longer than a sample then hit both alike.
+/// ABBA or BAAB. Disturbances that last longer than a sample then hit both alike. Both share what [`Shared`] can make
+/// them share; the CPU too if they have one thread each.
 ///
 /// With `same_work` both must compute the same, sample for sample.
 pub fn compare(
@@ -190,23 +216,18 @@ pub fn compare(
     for side in [a, b] {
         iterations = Worker::start(side.binary, side.case)?.calibrate(nanoseconds(plan.sample))?.max(iterations);
     }
+    let clock = if a.case.threads == 1 && b.case.threads == 1 { Clock::Cpu } else { Clock::Wall };
     let mut pairs = Vec::new();
-    let mut first = Order::Ab;
+    let mut a_first = false;
     for number in 0..plan.processes {
         // By coin, and the other way around in the pair after.
-        let order = match (number % 2, first) {
-            (0, _) => {
-                if random.below(2) == 0 {
-                    Order::Ab
-                } else {
-                    Order::Ba
-                }
-            }
-            (_, Order::Ab) => Order::Ba,
-            (_, Order::Ba) => Order::Ab,
-        };
-        first = order;
-        let mut workers = [Worker::start(a.binary, a.case)?, Worker::start(b.binary, b.case)?];
+        a_first = if number % 2 == 0 { random.below(2) == 0 } else { !a_first };
+        let order = if a_first { Order::Ab } else { Order::Ba };
+        let (padding, cpu) = (random.below(MOST_PADDING), (clock == Clock::Cpu).then_some(number));
+        let shared = Shared::new(cpu);
+        let start = |side: Side<'_>| Worker::start_padded(side.binary, side.case, padding);
+        let mut workers = [start(a)?, start(b)?];
+        drop(shared);
         let mut timings = [Vec::new(), Vec::new()];
         for turn in 0..plan.samples {
             let forward = (order == Order::Ab) == (turn % 2 == 0);
@@ -217,7 +238,7 @@ pub fn compare(
         let [a_timings, b_timings] = timings;
         let [a_ready, b_ready] = workers.each_ref().map(|worker| worker.ready().clone());
         drop(workers);
-        let pair = PairRun { order, a: Process::new(a_ready, a_timings), b: Process::new(b_ready, b_timings) };
+        let pair = PairRun { clock, order, a: Process::new(a_ready, a_timings), b: Process::new(b_ready, b_timings) };
         if same_work {
             check_same_work(a.case, &pair)?;
         }
@@ -252,7 +273,7 @@ pub fn compared(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Compari
 pub fn control(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparison> {
     let of_pair = |pair: &PairRun| {
         let turns = &pair.a.timings[pair.discarded()..];
-        let logs: Vec<f64> = turns.chunks_exact(2).map(|two| log_ratio(&two[0], &two[1])).collect();
+        let logs: Vec<f64> = turns.chunks_exact(2).map(|two| pair.log_ratio(&two[0], &two[1])).collect();
         median(&logs)
     };
     of_log_ratios(pairs.iter().map(of_pair), confidence, seed)
@@ -263,10 +284,6 @@ pub fn of_log_ratios(logs: impl Iterator<Item = f64>, confidence: f64, seed: u64
     let pairs: Vec<_> =
         logs.map(|log| bootstrap::Pair { a: vec![log.exp()], b: vec![1.0], interleaved: true }).collect();
     Comparison::of(&pairs, confidence, seed).filter(|comparison| comparison.sd.is_finite())
-}
-
-fn log_ratio(a: &Timing, b: &Timing) -> f64 {
-    (a.time_per_step() / b.time_per_step()).ln()
 }
 
 /// What the processes of one arm amount to.
@@ -386,7 +403,7 @@ mod tests {
             let a: Vec<f64> = (0..24).map(|i| 10.0 + noise * f64::from(i % 3)).collect();
             let mut b: Vec<f64> = a.iter().map(|time| time / 1.05).collect();
             b[20] *= 3.0;
-            PairRun { order: Order::Ab, a: process(&a), b: process(&b) }
+            PairRun { clock: Clock::Cpu, order: Order::Ab, a: process(&a), b: process(&b) }
         };
         let pairs = [0.01, 0.011, 0.012, 0.013].map(pair);
         let comparison = compared(&pairs, CONFIDENCE, 1).unwrap();

@@ -2,7 +2,6 @@
 //!
 //! Time per step is the base quantity, analysed as its logarithm; rates are for display only.
 
-pub mod affinity;
 pub mod autotune;
 pub mod baseline_file;
 pub mod budget;
@@ -38,6 +37,7 @@ pub mod results;
 pub mod session;
 pub mod stats;
 pub mod suite;
+pub mod surroundings;
 pub mod throughput;
 pub mod timestamp;
 pub mod turns;

@@ -151,7 +151,7 @@ pub fn serve(
 
 /// Asks a binary what it is. Whatever is no worker, does not start or does not answer is an error.
 pub fn describe(binary: &Path) -> Result<Description> {
-    let mut process = spawn(&mut command(binary))?;
+    let mut process = spawn(&mut command(binary, 0))?;
     let mut requests = process.stdin.take().expect("piped");
     let replies = process.stdout.take().expect("piped");
     let (send, answer) = mpsc::channel();
@@ -174,12 +174,12 @@ pub fn describe(binary: &Path) -> Result<Description> {
     }
 }
 
-/// The command that makes `binary` a worker.
-fn command(binary: &Path) -> Command {
+/// The command that makes `binary` a worker, in an environment that is longer by `padding` bytes.
+fn command(binary: &Path, padding: usize) -> Command {
     // A bare name would be looked for in PATH, and the user means a file.
     let program = if binary.components().count() == 1 { Path::new(".").join(binary) } else { binary.to_owned() };
     let mut command = Command::new(program);
-    command.args(ARGUMENTS);
+    command.args(ARGUMENTS).env("PHALANX_PADDING", "x".repeat(padding));
     command
 }
 
@@ -204,7 +204,12 @@ pub struct Worker {
 impl Worker {
     /// Starts `binary` as a worker and lets it prepare a case.
     pub fn start(binary: &Path, case: &CaseSpec) -> Result<Self> {
-        Self::start_command(&mut command(binary), case)
+        Self::start_padded(binary, case, 0)
+    }
+
+    /// [`Worker::start`] with an environment that is longer by `padding` bytes, which moves its stack.
+    pub fn start_padded(binary: &Path, case: &CaseSpec, padding: usize) -> Result<Self> {
+        Self::start_command(&mut command(binary, padding), case)
     }
 
     /// Starts any program that speaks as [`serve`] does, and lets it prepare a case.

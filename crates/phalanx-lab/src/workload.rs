@@ -52,6 +52,11 @@ impl Timing {
     pub fn time_per_step(&self) -> f64 {
         self.wall_ns as f64 / self.steps as f64
     }
+
+    /// Nanoseconds of CPU time for each step, over all threads; wall time where the system does not tell.
+    pub fn cpu_per_step(&self) -> f64 {
+        self.cpu_ns.filter(|&ns| ns > 0).unwrap_or(self.wall_ns) as f64 / self.steps as f64
+    }
 }
 
 /// Times one repetition of `iterations`.

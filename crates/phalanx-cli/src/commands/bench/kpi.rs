@@ -29,10 +29,10 @@ pub(crate) struct KpiArgs {
     #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(2..=1000))]
     processes: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]

@@ -25,17 +25,19 @@ pub(super) const MARGIN_PERCENT: f64 = 1.0;
 /// The error that all intervals of a run may have together.
 const ERROR: f64 = 0.05;
 
-/// How many pairs of what.
+/// How many pairs of what. Many short-lived pairs of samples below a scheduler's time slice: such a sample is seldom
+/// interrupted (a process that sleeps in between has its turn at once), and what a pair owes to its addresses averages
+/// out over pairs and not over samples.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct PlanArgs {
     /// Pairs of processes before each look
-    #[arg(long, value_name = "P", default_value = "10", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub(super) pairs: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
     pub(super) samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(super) sample_ms: u32,
 }
 

@@ -61,13 +61,13 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Processes of each benchmark, or pairs of them before each look at a comparison
-    #[arg(long, value_name = "P", default_value = "6", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "12", value_parser = clap::value_parser!(u16).range(2..=1000))]
     pairs: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
