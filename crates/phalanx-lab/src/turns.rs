@@ -38,12 +38,27 @@ impl Contestant {
     }
 }
 
-/// Time per step in nanoseconds, from a short trial: the median of three samples after the search for their length.
-pub fn trial(contestant: &Contestant, sample: Duration) -> Result<f64> {
-    let mut worker = contestant.start()?;
-    let iterations = worker.calibrate(sample.as_nanos() as u64)?;
-    let times: Result<Vec<f64>> = (0..3).map(|_| worker.sample(iterations).map(|t| t.time_per_step())).collect();
-    Ok(median(&times?))
+/// Samples of each contestant in a trial.
+const TRIAL_SAMPLES: usize = 5;
+
+/// Nanoseconds per step of each, from a short trial in which all take turns; an error for one that does not run.
+pub fn trials(contestants: &[Contestant], sample: Duration) -> Vec<Result<f64>> {
+    let prepare = |contestant: &Contestant| {
+        let mut worker = contestant.start()?;
+        let iterations = worker.calibrate(sample.as_nanos() as u64)?;
+        Ok((worker, iterations, Vec::new()))
+    };
+    let mut running: Vec<Result<_>> = contestants.iter().map(prepare).collect();
+    for _ in 0..TRIAL_SAMPLES {
+        for entry in &mut running {
+            let Ok((worker, iterations, times)) = entry else { continue };
+            match worker.sample(*iterations) {
+                Ok(timing) => times.push(timing.time_per_step()),
+                Err(error) => *entry = Err(error),
+            }
+        }
+    }
+    running.into_iter().map(|entry| entry.map(|(_, _, times)| median(&times))).collect()
 }
 
 /// Measures all contestants in `plan.processes` sets of processes that live at the same time and take turns, in a new
@@ -104,7 +119,8 @@ mod tests {
         assert_eq!((sets, all[0].len(), all[1][2].timings.len()), (3, 3, 4));
         let ratio = ratio(&all[0], &all[1], 1).unwrap();
         assert!((ratio.speed_up() - 2.0).abs() < 1e-9, "{}", ratio.speed_up());
-        assert_eq!(trial(&contestants[1], Duration::ZERO).unwrap(), 50.0);
+        let times: Vec<f64> = trials(&contestants, Duration::ZERO).into_iter().map(Result::unwrap).collect();
+        assert_eq!(times, [100.0, 50.0]);
     }
 
     #[cfg(unix)]
@@ -114,8 +130,13 @@ mod tests {
             command: command.iter().map(OsString::from).collect(),
             case: CaseSpec::rollout("any", 1),
         };
-        for command in [&["/nothing/here"][..], &["sh", "-c", "echo no"], &[]] {
-            assert!(matches!(trial(&wrong(command), Duration::ZERO), Err(Error::Worker { .. })), "{command:?}");
+        let commands = [&["/nothing/here"][..], &["sh", "-c", "echo no"], &[]];
+        let mut contestants: Vec<Contestant> = commands.into_iter().map(wrong).collect();
+        contestants.push(shell(10));
+        let [nothing, nonsense, empty, good] = &trials(&contestants, Duration::ZERO)[..] else { panic!() };
+        for failed in [nothing, nonsense, empty] {
+            assert!(matches!(failed, Err(Error::Worker { .. })), "{failed:?}");
         }
+        assert!(good.is_ok(), "others do not suffer");
     }
 }

@@ -199,19 +199,23 @@ struct Prepared {
 fn prepare(args: &ComparisonArgs, setup: &Setup, libraries: &[Library]) -> Result<Vec<Prepared>, Failure> {
     let start = trajectories::start(&setup.env)?;
     let question = Question { env: &setup.env, starts: &start.states, actions: &start.actions };
+    // All are asked before any is timed: a Python that does not run is heard of at once.
+    let ask = |library: &Library| libraries::describe(*library, &setup.python, &question);
+    let descriptions = libraries.iter().map(ask).collect::<Result<Vec<_>, Failure>>()?;
     let mut prepared = Vec::new();
-    for library in libraries {
+    for (library, description) in libraries.iter().zip(descriptions) {
         let say = |text: String| {
             if !args.print.quiet {
                 eprintln!("{}: {text}", library.name());
             }
         };
-        let description = libraries::describe(*library, &setup.python, &question)?;
+
         let check = match library {
             Library::Phalanx => Check::Undefined("this is the one that others are compared with".to_owned()),
             _ => trajectories::check(&setup.env, &start, &description)?,
         };
         let physics = match &check {
+            Check::Equal { steps, largest: 0.0 } => format!("equal in every bit over {steps} steps"),
             Check::Equal { steps, largest } => format!("equal within {largest:.0e} over {steps} steps"),
             Check::Different(why) => format!("different: {why}"),
             Check::Undefined(why) => format!("not checked: {why}"),
@@ -243,19 +247,20 @@ fn prepare(args: &ComparisonArgs, setup: &Setup, libraries: &[Library]) -> Resul
     Ok(prepared)
 }
 
-/// The fastest configuration of an entry, by a short trial of each; none if none runs, and the row says why.
+/// The fastest configuration of an entry, by a short trial in turns; none if none runs, and the row says why.
 fn fastest(entry: Entry, row: &mut Row, args: &ComparisonArgs, say: &dyn Fn(String)) -> Option<Contestant> {
+    let contestants: Vec<Contestant> = entry.candidates.iter().map(|c| c.contestant.clone()).collect();
+    let sample = Duration::from_millis(args.sample_ms.into());
     let mut best: Option<(f64, Contestant)> = None;
-    let only = entry.candidates.len() == 1;
-    for candidate in entry.candidates {
-        let sample = Duration::from_millis(args.sample_ms.into());
-        match turns::trial(&candidate.contestant, sample) {
+    let several = entry.candidates.len() > 1;
+    for (candidate, time) in entry.candidates.into_iter().zip(turns::trials(&contestants, sample)) {
+        match time {
             Ok(time) => {
-                if !only {
+                if several {
                     say(format!("{}: {} steps/s in a trial", candidate.mode, format_number(1e9 / time)));
                 }
                 if best.as_ref().is_none_or(|(least, _)| time < *least) {
-                    row.mode = candidate.mode;
+                    (row.mode, row.error) = (candidate.mode, String::new());
                     best = Some((time, candidate.contestant));
                 }
             }
@@ -271,9 +276,7 @@ fn fastest(entry: Entry, row: &mut Row, args: &ComparisonArgs, say: &dyn Fn(Stri
             }
         }
     }
-    let (_, contestant) = best?;
-    row.error = String::new();
-    Some(contestant)
+    best.map(|(_, contestant)| contestant)
 }
 
 fn empty_row(entry: &Entry, args: &ComparisonArgs, env: &str) -> Row {
