@@ -90,9 +90,12 @@ pub struct SeriesTrend {
 /// Suites whose runs compare arbitrary builds, or a mode with another: no part of a history.
 const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
 
+/// What a case measured in each run, by the run's start and id.
+type RunsInOrder = BTreeMap<(String, String), (Arm, Entry)>;
+
 /// The series in some records, by case. Where a run compared two sides, the judged one (B) counts.
 pub fn series(records: &[Record]) -> Vec<Series> {
-    let mut all: BTreeMap<SeriesKey, BTreeMap<(String, String), (Arm, Entry)>> = BTreeMap::new();
+    let mut all: BTreeMap<SeriesKey, RunsInOrder> = BTreeMap::new();
     let mut run: Option<&Run> = None;
     let mut cases: BTreeMap<&str, &Case> = BTreeMap::new();
     for record in records {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::campaign::{PairRun, Plan, Process, compared, shuffled};
+use crate::campaign::{Clock, PairRun, Plan, Process, compared, shuffled};
 use crate::case::CaseSpec;
 use crate::record::Order;
 use crate::stats::descriptive::median;
@@ -87,7 +87,8 @@ pub fn take_turns(contestants: &[Contestant], plan: &Plan, mut after: impl FnMut
 
 /// How many times B is faster than A, where both took turns.
 pub fn ratio(a: &[Process], b: &[Process], seed: u64) -> Option<Comparison> {
-    let pair = |(a, b): (&Process, &Process)| PairRun { order: Order::Ab, a: a.clone(), b: b.clone() };
+    let pair =
+        |(a, b): (&Process, &Process)| PairRun { clock: Clock::Wall, order: Order::Ab, a: a.clone(), b: b.clone() };
     compared(&a.iter().zip(b).map(pair).collect::<Vec<_>>(), CONFIDENCE, seed)
 }
 
