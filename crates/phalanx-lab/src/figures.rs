@@ -392,7 +392,10 @@ fn library_comparison(results: &Results) -> Option<Scene> {
     let picture = Bars {
         width: 860.0,
         title: format!("{env}, {} environments: libraries on one machine", short_number(num_envs)),
-        note: "Nx: times the slowest of its kind; lines: 95 % intervals; kinds are not comparable".to_owned(),
+        note: match peers.iter().find(|peer| !peer.noisy.is_empty()) {
+            Some(peer) => format!("NOISY, the guards refuse: {}; Nx: times the slowest of its kind", peer.noisy),
+            None => "Nx: times the slowest of its kind; lines: 95 % intervals; kinds are not comparable".to_owned(),
+        },
         label: "environment steps per second".to_owned(),
         scale: Scale::Log,
         groups: groups.collect(),
@@ -565,6 +568,7 @@ mod tests {
             phalanx_speedup: None,
             startup_s: None,
             error: "pip install envpool".to_owned(),
+            noisy: String::new(),
         };
         let peers = vec![
             peer("gymnax", "fused_random_rollout", Some(5e6)),

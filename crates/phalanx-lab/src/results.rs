@@ -130,6 +130,8 @@ pub struct Peer {
     pub phalanx_speedup: Option<(f64, f64, f64)>,
     pub startup_s: Option<f64>,
     pub error: String,
+    /// The guards that refused the whole comparison.
+    pub noisy: String,
 }
 
 impl Results {
@@ -361,6 +363,7 @@ fn peer_of(row: &Row<'_>, time: &str) -> Peer {
             .map(|(ratio, (low, high))| (ratio, low, high)),
         startup_s: row.number("compile_time_s"),
         error: row.text("error"),
+        noisy: row.text("noisy"),
     }
 }
 

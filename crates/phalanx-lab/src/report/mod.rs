@@ -53,10 +53,10 @@ pub struct Summary {
     pub peak_memory_mb: Option<f64>,
     /// Seconds that were timed.
     pub total_duration: Option<f64>,
-    /// Key figures beyond their alert limit.
-    pub alerts: usize,
-    /// Verdicts `regressed` among the last of each case.
-    pub regressions: usize,
+    /// Key figures beyond their alert limit, if any figure was judged.
+    pub alerts: Option<usize>,
+    /// Verdicts `regressed` among the last of each case, if there is any verdict.
+    pub regressions: Option<usize>,
 }
 
 /// A history and where it leads.
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn alerts_and_regressions_are_counted_and_shown_in_every_format() {
         let report = Report::of(&results(), Timestamp::from_unix_seconds(1.7e9).unwrap());
-        assert_eq!((report.summary.alerts, report.summary.total_benchmarks), (1, 3));
-        assert!(report.summary.regressions >= 1);
+        assert_eq!((report.summary.alerts, report.summary.total_benchmarks), (Some(1), 3));
+        assert!(report.summary.regressions >= Some(1));
         for text in [report.text(), report.html()] {
             for part in ["compilation_time_s", "alert", "regressed", "throughput -21.0 %"] {
                 assert!(text.contains(part), "{part}");

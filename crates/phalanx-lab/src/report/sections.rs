@@ -76,8 +76,8 @@ fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[V
         avg_throughput: of_suite("avg_throughput").or(mean),
         peak_memory_mb: of_suite("peak_memory_mb").or_else(|| peaks.reduce(f64::max)),
         total_duration: of_suite("total_duration"),
-        alerts: kpis.as_array().into_iter().flatten().filter(is_alert).count(),
-        regressions: verdicts.iter().filter(|row| row.verdict == "regressed").count(),
+        alerts: kpis.as_array().map(|kpis| kpis.iter().filter(is_alert).count()),
+        regressions: (!verdicts.is_empty()).then(|| verdicts.iter().filter(|row| row.verdict == "regressed").count()),
     }
 }
 
@@ -86,7 +86,12 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         let text = "No results yet: measure first, with bench throughput, memory, comparison or suite.";
         return Section { title: "Summary", blocks: vec![Block::Text(text.to_owned())] };
     }
-    let cell = |count: usize| Cell::number(count.to_string()).mood(if count == 0 { Mood::Good } else { Mood::Bad });
+    // Nothing measured is nothing good.
+    let cell = |count: Option<usize>| match count {
+        None => Cell::number("none measured").mood(Mood::Unknown),
+        Some(0) => Cell::number("0").mood(Mood::Good),
+        Some(count) => Cell::number(count.to_string()).mood(Mood::Bad),
+    };
     let unknown = || "-".to_owned();
     let rows = vec![
         vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())],
@@ -351,6 +356,9 @@ fn library_blocks(results: &Results) -> Vec<Block> {
     blocks.push(Block::Table { columns, rows });
     let note = format!("Measured {} UTC, in turns on one machine. Kinds are not comparable.", readable_time(latest));
     blocks.push(Block::Text(note));
+    if let Some(peer) = results.peers.iter().find(|peer| peer.time == latest && !peer.noisy.is_empty()) {
+        blocks.push(Block::Text(format!("Noisy: the guards refuse ({}). Do not quote these figures.", peer.noisy)));
+    }
     blocks
 }
 

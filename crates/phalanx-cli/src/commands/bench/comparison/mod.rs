@@ -112,6 +112,8 @@ struct Row {
     phalanx_speedup_ci_low: Option<f64>,
     phalanx_speedup_ci_high: Option<f64>,
     same_physics: String,
+    /// The guards that refuse the whole comparison; empty if none does.
+    noisy: String,
 }
 
 #[derive(Serialize)]
@@ -177,8 +179,10 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
             session.record_described(case, processes)?;
         }
     }
-    let rows = rows(&all, args);
+    let mut rows = rows(&all, args);
     let guards = session.guards();
+    let noisy = guards.refusing().collect::<Vec<_>>().join(", ");
+    rows.iter_mut().for_each(|row| row.noisy.clone_from(&noisy));
     let fairness = fairness(&rows, &plan, &guards, &setup);
     let table = write_table(args, &rows, now)?;
     let report = Report { table, records: session.path(), rows: &rows, fairness: &fairness, guards: &guards };
@@ -305,6 +309,7 @@ fn empty_row(entry: &Entry, args: &ComparisonArgs, env: &str) -> Row {
         phalanx_speedup_ci_low: None,
         phalanx_speedup_ci_high: None,
         same_physics: String::new(),
+        noisy: String::new(),
     }
 }
 
