@@ -4,6 +4,7 @@
 //! installs what the tests need under the target directory. `cargo xtask oracles` runs only the comparisons
 //! with Gymnasium, SciPy and GillesPy2.
 
+mod lab_proof;
 mod python;
 mod steps;
 mod workspace;
@@ -17,8 +18,9 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test     Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
-  oracles  Only compare with Gymnasium, SciPy and GillesPy2";
+  test       Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
+  oracles    Only compare with Gymnasium, SciPy and GillesPy2
+  lab-proof  Show that the lab finds slow builds and nothing else; takes about half an hour of a quiet machine";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["test"] => every_test(),
         ["oracles"] => oracles(),
+        ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -99,7 +99,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["ab", PHALANX, "missing"], "missing"),
         (&["ab", PHALANX, "text"], "text"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole/n4"], "'CartPole-v1'"),
-        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/=="], "a case is an environment"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/9"], "a case is an environment"),
         (&["ab", PHALANX, PHALANX, "--margin", "-1"], "percentage"),
         (&["ab", PHALANX, PHALANX, "--results-dir", "text/deeper"], "text/deeper"),
         (&["doctor", "--pairs", "5", "--measured-pairs", "5"], "can only be drawn from more"),

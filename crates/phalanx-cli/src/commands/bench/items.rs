@@ -106,7 +106,7 @@ pub(super) fn items(category: Category) -> Vec<Item> {
     match category {
         Category::Kernel => {
             let sizes = [100, 1_000, 10_000, 100_000].map(|n| ("CartPole-v1", n));
-            let cases = sizes.into_iter().chain([("CcasrGfpControl-v1", 1_000)]);
+            let cases = sizes.into_iter().chain([("ccasr-gfp-control", 1_000)]);
             cases.map(|(env, n)| item(sized(env, n), What::Speed(CaseSpec::rollout(env, n)))).collect()
         }
         Category::Environment => industrial()
@@ -425,4 +425,36 @@ fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult,
         result.metadata.insert("leaks".to_owned(), (interval.low > LEAK_BYTES).into());
     }
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_can_be_made_and_has_a_name_of_its_own() {
+        let items: Vec<Item> = Category::ALL.into_iter().flat_map(items).collect();
+        let names: std::collections::BTreeSet<&str> = items.iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(names.len(), items.len());
+        for item in &items {
+            let (What::Speed(case) | What::Start(case) | What::Leak(case) | What::Overhead(case)) = &item.what;
+            let small = CaseSpec { num_envs: 1, ..case.clone() };
+            assert!(workloads::of(&small).is_ok(), "{}", item.name);
+        }
+    }
+
+    #[test]
+    fn of_several_items_the_worst_figure_counts() {
+        let outcome = |value: f64| Outcome {
+            result: Benchmark::new("b", "c").iterations(1).warmup(0).run(|| Ok::<_, ()>(())).unwrap(),
+            against: None,
+            figures: vec![(
+                "compilation_time_s",
+                Figure { measured: Some((value, Interval::point(value))), source: value.to_string() },
+            )],
+        };
+        let all = figures(&[outcome(1.0), outcome(3.0), outcome(2.0)]);
+        assert_eq!(all["compilation_time_s"].source, "3");
+        assert_eq!(all["policy_inference_time_ms"].measured, None);
+    }
 }
