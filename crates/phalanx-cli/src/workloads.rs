@@ -167,7 +167,7 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
                 let over = terminated.iter().zip(truncated).filter(|(end, cut)| **end | **cut);
                 self.ended = over.count() as u64;
             }
-            if self.calls % HOST_API_STRIDE == 0 || i == iterations {
+            if self.calls.is_multiple_of(HOST_API_STRIDE) || i == iterations {
                 let rows = obs.chunks_exact(obs.len() / rewards.len());
                 for (i, (checksum, row)) in self.checksums.iter_mut().zip(rows).enumerate() {
                     checksum.step(row, rewards[i], terminated[i], truncated[i]);

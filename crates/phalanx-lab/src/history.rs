@@ -90,9 +90,12 @@ pub struct SeriesTrend {
 /// Suites whose runs compare arbitrary builds, or a mode with another: no part of a history.
 const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
 
+/// The runs of a series by time and name, and the side that each is of.
+type Runs = BTreeMap<(String, String), (Arm, Entry)>;
+
 /// The series in some records, by case. Where a run compared two sides, the judged one (B) counts.
 pub fn series(records: &[Record]) -> Vec<Series> {
-    let mut all: BTreeMap<SeriesKey, BTreeMap<(String, String), (Arm, Entry)>> = BTreeMap::new();
+    let mut all: BTreeMap<SeriesKey, Runs> = BTreeMap::new();
     let mut run: Option<&Run> = None;
     let mut cases: BTreeMap<&str, &Case> = BTreeMap::new();
     for record in records {
@@ -126,10 +129,7 @@ pub fn series(records: &[Record]) -> Vec<Series> {
             Record::Sample(_) | Record::Verdict(_) => {}
         }
     }
-    let series = |(key, runs): (_, BTreeMap<_, (_, Entry)>)| Series {
-        key,
-        entries: runs.into_values().map(|(_, entry)| entry).collect(),
-    };
+    let series = |(key, runs): (_, Runs)| Series { key, entries: runs.into_values().map(|(_, entry)| entry).collect() };
     all.into_iter().map(series).collect()
 }
 
