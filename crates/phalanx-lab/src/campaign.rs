@@ -226,7 +226,14 @@ pub fn compare(
         let (padding, cpu) = (random.below(MOST_PADDING), (clock == Clock::Cpu).then_some(number));
         let shared = Shared::new(cpu);
         let start = |side: Side<'_>| Worker::start_padded(side.binary, side.case, padding);
-        let mut workers = [start(a)?, start(b)?];
+        // Whoever starts second finds a warm system.
+        let mut workers = match order {
+            Order::Ab => [start(a)?, start(b)?],
+            Order::Ba => {
+                let b = start(b)?;
+                [start(a)?, b]
+            }
+        };
         drop(shared);
         let mut timings = [Vec::new(), Vec::new()];
         for turn in 0..plan.samples {

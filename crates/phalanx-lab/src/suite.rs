@@ -175,10 +175,12 @@ impl BenchmarkResult {
     /// The result of processes that only had to start: how many of them do so in a second.
     pub fn of_start(name: &str, category: &str, case: &CaseSpec, processes: &[Process]) -> Self {
         let seconds: Vec<f64> = processes.iter().map(|process| process.ready.startup_ns as f64 / 1e9).collect();
-        let logs: Vec<f64> = seconds.iter().map(|seconds| -seconds.ln()).collect();
+        // No mean is below the fastest.
+        let fastest = seconds.iter().copied().fold(f64::MAX, f64::min);
+        let rates = |mean: Interval| Interval { low: 1.0 / mean.high, high: 1.0 / mean.low.max(fastest) };
         let total = (seconds.iter().sum(), processes.len() as u64);
         Self {
-            throughput_ci95: mean_interval(&logs, CONFIDENCE).map(|interval| interval.map(f64::exp)),
+            throughput_ci95: mean_interval(&seconds, CONFIDENCE).map(rates),
             noise_percent: relative_sd(&seconds).map(|sd| 100.0 * sd),
             ..Self::of_starts(name, category, case, processes, total)
         }

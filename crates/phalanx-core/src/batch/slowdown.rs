@@ -11,11 +11,12 @@ use super::kernel::{At, Cells, Kernel, Stretch};
 use crate::lanes::Line;
 use crate::stats::Tally;
 
-/// Stretches of a hundred that are computed twice.
-const TWICE_IN_100: Option<u64> = if cfg!(feature = "slowdown-15") {
-    Some(15)
+/// Stretches of a thousand that are computed twice, set by measurement: a repeated stretch takes somewhat longer than a
+/// plain one, because of the copies.
+const TWICE_IN_1000: Option<u64> = if cfg!(feature = "slowdown-15") {
+    Some(127)
 } else if cfg!(feature = "slowdown") {
-    Some(5)
+    Some(42)
 } else {
     None
 };
@@ -23,10 +24,9 @@ const TWICE_IN_100: Option<u64> = if cfg!(feature = "slowdown-15") {
 /// Computes some stretches of some blocks on copies of what they consist of, in vain.
 #[inline(always)]
 pub(super) fn waste<K: Kernel>(kernel: &K, at: At<'_>, cells: &Cells<'_, K::Row>, run: &[Line], stretch: Stretch<'_>) {
-    let Some(share) = TWICE_IN_100 else { return };
     // Other blocks each time, so that batches of few blocks have their share too.
     let number = at.block as u64 + stretch.tick / stretch.steps.max(1) as u64;
-    if number * share % 100 < share {
+    if TWICE_IN_1000.is_some_and(|share| number * share % 1000 < share) {
         let (mut rows, mut book, mut run) = (cells.rows.to_vec(), cells.book.to_vec(), run.to_vec());
         kernel.advance(at, Cells { rows: &mut rows, book: &mut book }, &mut run, stretch, &mut Tally::new());
         black_box((rows, book, run));

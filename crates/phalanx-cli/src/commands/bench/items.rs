@@ -15,7 +15,7 @@ use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::line::{Line, Point};
 use phalanx_lab::stats::paired::Comparison;
-use phalanx_lab::stats::regression::Change;
+use phalanx_lab::stats::regression::{Change, Severity, effective_threshold};
 use phalanx_lab::stats::verdict::{Tier, Verdict};
 use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
 
@@ -212,9 +212,9 @@ impl Runner<'_> {
             return Ok((self.alone(&item.name, case, &self.looks.plan.clone())?, None));
         };
         let calibration = calibration_of(&self.session.run.machine, case, &self.looks.plan);
-        let noise_percent = calibration.as_ref().map_or(0.0, |stored| stored.noise_percent);
+        let calibrated = calibration.as_ref().map(|stored| stored.noise_percent);
         // The threshold as a margin of time: 10 % less throughput is 11 % more time.
-        let threshold = THROUGHPUT_RULE.max(3.0 * noise_percent).min(90.0);
+        let threshold = effective_threshold(THROUGHPUT_RULE, calibrated.unwrap_or(0.0)).min(90.0);
         let margin = Margin {
             percent: 100.0 * (100.0 / (100.0 - threshold) - 1.0),
             origin: "the rule of suites".to_owned(),
@@ -236,6 +236,7 @@ impl Runner<'_> {
         let Some(comparison) = &judgement.comparison else {
             return Ok((current(pairs), Some(Against::incomparable(judgement.finding.reason))));
         };
+        let noise_percent = calibrated.unwrap_or_else(|| standard_error_percent(comparison));
         let mut against = Against::judged(&change(comparison), memory, noise_percent, Tier::Paired);
         // What disturbed the machine can take a verdict back, and never makes one.
         if against.verdict != Verdict::Equivalent && judgement.finding.verdict == Verdict::Noisy {
@@ -243,7 +244,7 @@ impl Runner<'_> {
             against.reason = judgement.finding.reason;
             if let Some(rules) = &mut against.rules {
                 rules.performance_regression = false;
-                rules.severity = rules.memory_regression.then_some(phalanx_lab::stats::regression::Severity::Medium);
+                rules.severity = rules.memory_regression.then_some(Severity::Medium);
                 if rules.memory_regression {
                     against.verdict = Verdict::Regressed;
                 }
@@ -273,7 +274,8 @@ impl Runner<'_> {
 
     fn starts(&mut self, item: &Item, case: &CaseSpec) -> Result<(Vec<Process>, Option<Against>), Failure> {
         // One sample, because a process must have one; what counts is how it started.
-        let plan = Plan { samples: 1, sample: Duration::from_millis(1), ..self.looks.plan };
+        let processes = self.looks.plan.processes.next_multiple_of(2).max(4);
+        let plan = Plan { processes, samples: 1, sample: Duration::from_millis(1), ..self.looks.plan };
         let Some(copies) = self.against else { return Ok((self.alone(&item.name, case, &plan)?, None)) };
         let mut progress = self.progress(&item.name, plan.processes);
         let pairs = copies.compare((case, case), &plan, true, Some(&mut progress));
@@ -283,7 +285,9 @@ impl Runner<'_> {
             Err(failure) => return self.without(item, case, failure),
         };
         self.session.record_pairs((case, case), self.suite, &pairs)?;
-        let logs = pairs.iter().map(|pair| (pair.a.ready.startup_ns as f64 / pair.b.ready.startup_ns as f64).ln());
+        let log = |pair: &PairRun| (pair.a.ready.startup_ns as f64 / pair.b.ready.startup_ns as f64).ln();
+        // Whoever starts second is faster, so only two pairs of opposite order together say something.
+        let logs = pairs.chunks_exact(2).map(|two| 0.5 * (log(&two[0]) + log(&two[1])));
         let seed = seed_of(&self.session.run.run_id);
         let against = match campaign::of_log_ratios(logs, self.looks.confidence(), seed) {
             Some(found) => {
@@ -418,6 +422,8 @@ fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult,
                 Ok::<_, Failure>(())
             },
         )?;
+    // Of this process, which has done more than that.
+    result.memory_peak_mb = None;
     let slope = Line::fit(&points).and_then(|line| Some((line.slope, line.slope_interval(CONFIDENCE)?)));
     if let Some((bytes, interval)) = slope {
         result.metadata.insert("bytes_per_repeat".to_owned(), bytes.into());

@@ -99,7 +99,7 @@ pub(super) fn kpi_lines(kpis: &[Kpi]) -> String {
         let verdict = verdict_name(kpi.verdict);
         let limits = format!("target {better} {target}, alert {alert}");
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{verdict:8}  {name:34}  {value:28}  {limits:28}  {source}");
+        let _ = writeln!(text, "{verdict:9}  {name:34}  {value:28}  {limits:28}  {source}");
     }
     text
 }

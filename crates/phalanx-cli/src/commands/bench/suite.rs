@@ -1,8 +1,8 @@
 //! `phalanx bench suite`: everything that is watched, against targets and against a baseline.
 //!
 //! A baseline keeps the binary that made it. Stored numbers of another moment are worth little on a machine whose speed
-//! changes twofold within seconds, and neither a reference loop measured beside them would help: neighbours on the same
-//! core slow vector code and scalar loops by different amounts. The kept binary is run again, in turns with this one
+//! changes twofold within seconds, and a reference loop measured beside them would not help: neighbours on the same core
+//! slow vector code and scalar loops by different amounts (docs/comparing-builds.md). The kept binary is run again, in turns with this one
 //! (tier 1), and even on another machine. Stored numbers (tier 2) serve only where it is gone.
 
 use std::collections::BTreeMap;
@@ -321,7 +321,9 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
     let improved = of(Verdict::Improved).count();
     let unclear = of(Verdict::Noisy).count() + of(Verdict::Inconclusive).count() + of(Verdict::Incomparable).count();
     let last = match (compared, improved, report.comparisons.len() - unclear) {
-        (false, ..) => finding(Verdict::Equivalent, None, None, "no baseline to compare with, no alert".to_owned()),
+        (false, ..) => {
+            finding(Verdict::InsufficientHistory, None, None, "no baseline to compare with, no alert".to_owned())
+        }
         (_, _, 0) => finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned()),
         (_, 0, told) => {
             finding(Verdict::Equivalent, None, None, format!("no regression in {told} benchmarks, {unclear} not told"))
