@@ -34,7 +34,7 @@ pub(crate) struct AbArgs {
     #[arg(long, value_name = "L", default_value = "2", value_parser = clap::value_parser!(u8).range(1..=10))]
     looks: u8,
     /// Differences below this are none, in per cent [default: 1, or what identical code shows (bench doctor)]
-    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    #[arg(long, value_name = "PCT", value_parser = percentage, allow_negative_numbers = true)]
     margin: Option<f64>,
     /// An inconclusive answer fails too
     #[arg(long)]
