@@ -41,7 +41,8 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
     }
 }
 
-fn config(case: &CaseSpec) -> Result<BatchConfig, Failure> {
+/// The batch of a case.
+pub(crate) fn config(case: &CaseSpec) -> Result<BatchConfig, Failure> {
     let mode = SafetyMode::NAMES.into_iter().find(|(name, _)| *name == case.safety);
     let Some((_, mode)) = mode else {
         return Err(Failure::input(format!("the safety mode is '{}', which does not exist", case.safety)));

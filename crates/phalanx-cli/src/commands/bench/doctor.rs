@@ -93,12 +93,12 @@ fn text(machine: &str, guards: &Readings, stored: &[Stored]) -> String {
     let mut text = format!("{machine}\n");
     // Writing to a string cannot fail.
     for (name, reading) in guards.0.iter().filter(|(_, reading)| reading.status > Status::Ok) {
-        let status = match reading.status {
-            Status::Unknown => "unknown",
-            Status::Warn => "warns",
-            _ => "refuses",
+        let value = reading.value.as_f64().map_or_else(|| reading.value.to_string(), |value| format!("{value:.2}"));
+        let _ = match reading.status {
+            Status::Unknown => writeln!(text, "  {name} is unknown"),
+            Status::Warn => writeln!(text, "  {name} warns: {value}"),
+            _ => writeln!(text, "  {name} refuses: {value}"),
         };
-        let _ = writeln!(text, "  {name} {status}: {}", reading.value);
     }
     for Stored { file, calibration: stored } in stored {
         let found = &stored.calibration;

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use phalanx_core::batch::Batch;
+use phalanx_core::policy::Policy;
+use phalanx_core::rollout::Rollout;
 use phalanx_core::space::ActionMask;
 use phalanx_envs::registry;
 use phalanx_lab::campaign::{self, PairRun, Plan, Process};
 use phalanx_lab::case::CaseSpec;
+use phalanx_lab::clock::Stopwatch;
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::kpi::Figure;
 use phalanx_lab::memory;
@@ -87,10 +91,24 @@ enum What {
     Speed(CaseSpec),
     /// Process starts in a second, up to the first outputs, and the memory that it takes.
     Start(CaseSpec),
+    /// Whole episodes of one environment.
+    Episodes(CaseSpec),
     /// Making and dropping over and over.
     Leak(CaseSpec),
     /// What watching constraints costs.
     Overhead(CaseSpec),
+}
+
+impl Item {
+    /// Whether a key figure comes from it.
+    pub(super) fn gives_figures(&self) -> bool {
+        match &self.what {
+            What::Speed(case) => self.category == Category::Environment && case.num_envs == 1,
+            What::Start(_) => self.category == Category::Startup,
+            What::Overhead(_) => true,
+            What::Episodes(_) | What::Leak(_) => false,
+        }
+    }
 }
 
 /// The industrial environments: those that have constraints.
@@ -117,7 +135,9 @@ pub(super) fn items(category: Category) -> Vec<Item> {
                 let host = registry::find(env).is_ok_and(|entry| entry.spec().action_mask != ActionMask::Binding);
                 let step = host.then(|| item(format!("{env}/step"), What::Speed(CaseSpec::host_api(env, 1))));
                 let rollouts = [("safety-on", rollout), ("safety-off", off)];
+                let episodes = item(format!("{env}/episodes"), What::Episodes(CaseSpec::rollout(env, 1)));
                 step.into_iter()
+                    .chain([episodes])
                     .chain(rollouts.map(|(name, case)| item(format!("{env}/rollout/{name}"), What::Speed(case))))
             })
             .collect(),
@@ -168,7 +188,7 @@ impl Runner<'_> {
             What::Speed(case) => {
                 let (processes, against) = self.speed(item, case)?;
                 let result = BenchmarkResult::of_case(&item.name, category, case, &processes);
-                let figures = step_time(item, case, &result).into_iter().collect();
+                let figures = step_time(item, &result).into_iter().collect();
                 Ok(Outcome { result, against, figures })
             }
             What::Start(case) => {
@@ -176,6 +196,9 @@ impl Runner<'_> {
                 let result = BenchmarkResult::of_start(&item.name, category, case, &processes);
                 let figures = start_figures(item, &result, &processes);
                 Ok(Outcome { result, against, figures })
+            }
+            What::Episodes(case) => {
+                Ok(Outcome { result: episodes(item, category, case)?, against: None, figures: Vec::new() })
             }
             What::Leak(case) => Ok(Outcome { result: leak(item, category, case)?, against: None, figures: Vec::new() }),
             What::Overhead(case) => {
@@ -366,15 +389,14 @@ fn times(rates: Interval, unit: f64) -> Interval {
     Interval { low: 1.0 / rates.high / unit, high: 1.0 / rates.low / unit }
 }
 
-fn step_time(item: &Item, case: &CaseSpec, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
-    let single = item.category == Category::Environment && case.num_envs == 1;
-    let interval = result.throughput_ci95.filter(|_| single)?;
+fn step_time(item: &Item, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
+    let interval = result.throughput_ci95.filter(|_| item.gives_figures())?;
     let measured = Some((1e3 / result.throughput, times(interval, 1e-3)));
     Some(("environment_step_time_ms", Figure { measured, source: item.name.clone() }))
 }
 
 fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -> Vec<(&'static str, Figure)> {
-    if item.category != Category::Startup {
+    if !item.gives_figures() {
         return Vec::new();
     }
     let figure = |measured, source| Figure { measured, source };
@@ -407,6 +429,46 @@ pub(super) fn figures(outcomes: &[Outcome]) -> BTreeMap<String, Figure> {
         all.insert(name.to_owned(), Figure { measured: None, source });
     }
     all
+}
+
+/// Whole episodes of one environment under random actions: 100 of them after 1000 steps that do not count.
+fn episodes(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult, Failure> {
+    const EPISODES: u64 = 100;
+    /// Steps after which an environment whose episodes do not end is given up.
+    const MOST_STEPS: u64 = 1000 * EPISODES;
+    const STRETCH: usize = 50;
+    let mut batch = registry::find(&case.env)?.batch(&workloads::config(case)?)?;
+    let rollout =
+        |batch: &dyn Batch| Ok::<_, Failure>(Rollout::new(Policy::parse("random", &[], batch.spec())?, batch));
+    rollout(batch.as_ref())?.run(batch.as_mut(), 1000, STRETCH, |_| true)?;
+    let mut measured = rollout(batch.as_ref())?;
+    let watch = Stopwatch::start();
+    while measured.stats().episodes() < EPISODES && measured.steps() < MOST_STEPS {
+        measured.run(batch.as_mut(), STRETCH, STRETCH, |_| true)?;
+    }
+    let elapsed = watch.elapsed();
+    let (duration, steps) = (elapsed.wall_ns.max(1) as f64 / 1e9, measured.steps());
+    let mut metadata = serde_json::Map::new();
+    metadata.insert("environment".to_owned(), case.env.clone().into());
+    metadata.insert("throughput_steps_per_sec".to_owned(), (steps as f64 / duration).into());
+    metadata.insert("avg_episode_length".to_owned(), measured.stats().lengths().map(|lengths| lengths.mean).into());
+    metadata.insert("episodes".to_owned(), measured.stats().episodes().into());
+    metadata.insert("total_duration".to_owned(), duration.into());
+    Ok(BenchmarkResult {
+        name: item.name.clone(),
+        category: category.to_owned(),
+        duration,
+        memory_peak_mb: None,
+        memory_current_mb: memory::rss_bytes().map(|bytes| bytes as f64 / MIB),
+        cpu_percent: elapsed.cpu_efficiency(1).map(|share| 100.0 * share),
+        iterations: steps,
+        throughput: steps as f64 / duration,
+        throughput_ci95: None,
+        noise_percent: None,
+        kind: Some(case.kind),
+        case_version: Some(case.version()),
+        metadata,
+    })
 }
 
 /// Makes and drops a case over and over; what stays behind each time is a leak.
@@ -443,10 +505,29 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = items.iter().map(|item| item.name.as_str()).collect();
         assert_eq!(names.len(), items.len());
         for item in &items {
-            let (What::Speed(case) | What::Start(case) | What::Leak(case) | What::Overhead(case)) = &item.what;
+            let (What::Speed(case)
+            | What::Start(case)
+            | What::Episodes(case)
+            | What::Leak(case)
+            | What::Overhead(case)) = &item.what;
             let small = CaseSpec { num_envs: 1, ..case.clone() };
             assert!(workloads::of(&small).is_ok(), "{}", item.name);
         }
+    }
+
+    #[test]
+    fn episodes_are_counted_whole() {
+        let item = Item {
+            name: "episodes".to_owned(),
+            category: Category::Environment,
+            what: What::Episodes(CaseSpec::rollout("CartPole-v1", 1)),
+        };
+        let What::Episodes(case) = &item.what else { unreachable!("just made") };
+        let result = episodes(&item, "c", case).unwrap();
+        let length = result.metadata["avg_episode_length"].as_f64().unwrap();
+        // Random play keeps the pole up for some twenty steps.
+        assert!((15.0..30.0).contains(&length), "{length}");
+        assert!(result.metadata["episodes"].as_u64().unwrap() >= 100 && result.iterations >= 1500);
     }
 
     #[test]

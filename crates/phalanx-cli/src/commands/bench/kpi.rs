@@ -61,8 +61,7 @@ pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
         ..Plan::default()
     };
     let needed = [Category::Environment, Category::Safety, Category::Startup];
-    let needed: Vec<_> =
-        needed.into_iter().flat_map(items::items).filter(|item| !item.name.contains("/rollout/")).collect();
+    let needed: Vec<_> = needed.into_iter().flat_map(items::items).filter(items::Item::gives_figures).collect();
     let looks = Looks { plan, looks: 1, cases: 1 };
     let mut outcomes = Vec::new();
     for item in &needed {
