@@ -68,7 +68,7 @@ impl<E: SoloEnv> SoloKernel<E> {
     ) {
         let Cells { rows, book } = cells;
         let dim = out.obs.len() / out.rewards.len();
-        for (lane, _) in at.groups::<f32>() {
+        for lane in 0..at.envs() {
             let stream = at.streams.load::<f32>(at.block, lane);
             let (state, obs) = (&mut rows[lane], lane * dim..(lane + 1) * dim);
             let (steps, episode) = (book[STEPS].0[lane], book[EPISODE].0[lane]);

@@ -12,7 +12,7 @@
 //! Coordinates beyond the canvas are clipped. With filtering the first component counts the allowed
 //! operations only; without, it is the operation itself. (JaxARC's presets never restrict anything.)
 
-use super::grid::Selection;
+use super::grid::{Bounds, Chosen, Selection};
 use super::ops::OPERATIONS;
 
 /// What an agent does: an operation and the cells it is about.
@@ -20,8 +20,8 @@ use super::ops::OPERATIONS;
 pub struct Action<const N: usize> {
     /// The operation, 0 to 34.
     pub op: u8,
-    /// The cells, inside of the active area or not.
-    pub selection: Selection<N>,
+    /// The cells.
+    pub chosen: Chosen<N>,
 }
 
 /// How a selection is written.
@@ -177,13 +177,17 @@ impl<const N: usize> Encoding<N> {
     /// If there are too few components.
     #[inline(always)]
     pub fn decode(&self, components: &[i32]) -> Action<N> {
-        let at = |k: usize| components[k].max(0) as usize;
-        let selection = match self.format {
-            Format::Mask => Selection::from_fn(|r, c| components[1 + r * N + c] > 0),
-            Format::Point => Selection::point(at(1), at(2)),
-            Format::Bbox => Selection::rectangle((at(1), at(2)), (at(3), at(4))),
+        let place = |component: i32| component.clamp(0, N as i32 - 1) as usize;
+        let chosen = match self.format {
+            Format::Mask => Chosen::Cells(Selection::from_fn(|r, c| components[1 + r * N + c] > 0)),
+            Format::Point => point(place(components[1]), place(components[2])),
+            Format::Bbox => {
+                let corners = components[1..].first_chunk::<4>().expect("two corners");
+                let [r1, c1, r2, c2] = corners.map(place);
+                Chosen::Rectangle(Bounds::between((r1, c1), (r2, c2)))
+            }
         };
-        Action { op: self.operation(at(0)), selection }
+        Action { op: self.operation(components[0].max(0) as usize), chosen }
     }
 
     /// The canonical action of a flat index.
@@ -191,23 +195,30 @@ impl<const N: usize> Encoding<N> {
     pub fn decode_flat(&self, index: u64) -> Action<N> {
         let n = N as u64;
         let digit = |place: u64| (index / place % n) as usize;
-        let (op, selection) = match self.format {
+        let (op, chosen) = match self.format {
             Format::Mask => {
                 let last = N * N - 1;
-                (index >> (N * N), Selection::from_fn(|r, c| index >> (last - (r * N + c)) & 1 == 1))
+                let cells = Selection::from_fn(|r, c| index >> (last - (r * N + c)) & 1 == 1);
+                (index >> (N * N), Chosen::Cells(cells))
             }
-            Format::Point => (index / (n * n), Selection::point(digit(n), digit(1))),
+            Format::Point => (index / (n * n), point(digit(n), digit(1))),
             Format::Bbox => {
-                (index / (n * n * n * n), Selection::rectangle((digit(n * n * n), digit(n * n)), (digit(n), digit(1))))
+                let corners = Bounds::between((digit(n * n * n), digit(n * n)), (digit(n), digit(1)));
+                (index / (n * n * n * n), Chosen::Rectangle(corners))
             }
         };
-        Action { op: self.operation(op as usize), selection }
+        Action { op: self.operation(op as usize), chosen }
     }
 
     /// The flat index of a vector of components within their sizes.
     pub fn flatten(&self, components: &[i32]) -> u64 {
         self.sizes().iter().zip(components).fold(0, |flat, (size, value)| flat * u64::from(*size) + *value as u64)
     }
+}
+
+#[inline(always)]
+fn point<const N: usize>(row: usize, column: usize) -> Chosen<N> {
+    Chosen::Rectangle(Bounds { top: row, left: column, bottom: row, right: column })
 }
 
 #[cfg(test)]
@@ -219,9 +230,9 @@ mod tests {
     fn golden_decodes() {
         let bbox = Encoding::<5>::new(Format::Bbox, None);
         let point = Encoding::<5>::new(Format::Point, None);
-        assert_eq!(bbox.decode_flat(21_874), Action { op: 34, selection: Selection::point(4, 4) });
-        assert_eq!(point.decode_flat(437), Action { op: 17, selection: Selection::point(2, 2) });
-        let wide = Action { op: 19, selection: Selection::rectangle((3, 0), (4, 3)) };
+        assert_eq!(bbox.decode_flat(21_874), Action { op: 34, chosen: Selection::point(4, 4).into() });
+        assert_eq!(point.decode_flat(437), Action { op: 17, chosen: Selection::point(2, 2).into() });
+        let wide = Action { op: 19, chosen: Selection::rectangle((3, 0), (4, 3)).into() };
         assert_eq!(bbox.decode_flat(12_345), wide);
         assert_eq!(bbox.decode(&[19, 3, 3, 4, 0]), wide);
         assert_eq!(bbox.flatten(&[19, 3, 3, 4, 0]), 12_345);
@@ -244,8 +255,8 @@ mod tests {
     #[test]
     fn flat_masks_count_from_the_last_cell() {
         let mask = Encoding::<5>::new(Format::Mask, None);
-        assert_eq!(mask.decode_flat(1), Action { op: 0, selection: Selection::point(4, 4) });
-        assert_eq!(mask.decode_flat(3 << 25 | 1 << 24), Action { op: 3, selection: Selection::point(0, 0) });
+        assert_eq!(mask.decode_flat(1), Action { op: 0, chosen: Selection::point(4, 4).into() });
+        assert_eq!(mask.decode_flat(3 << 25 | 1 << 24), Action { op: 3, chosen: Selection::point(0, 0).into() });
     }
 
     fn every_format_of_the_same_action_agrees<const N: usize>() {
@@ -261,7 +272,7 @@ mod tests {
                 let between = |x: usize, a: i32, b: i32| (a.min(b)..=a.max(b)).contains(&(x as i32));
                 between(r, r1, r2) && between(c, c1, c2)
             };
-            assert_eq!(expected.selection, Selection::from_fn(inside));
+            assert_eq!(expected.chosen.selection(), Selection::from_fn(inside));
             let bits = (0..N * N).map(|i| i32::from(inside(i / N, i % N)));
             let as_mask: Vec<i32> = std::iter::once(op).chain(bits).collect();
             assert_eq!(mask.decode(&as_mask), expected);

@@ -229,7 +229,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
                     corner: &mut head.corner,
                     input: &pair.input,
                 };
-                *view.selection = desk.apply(op, &action.selection);
+                *view.selection = desk.apply(op, &action.chosen);
                 (head.operation, head.rejected) = (op as i8, 0);
                 op
             }

@@ -9,6 +9,8 @@
 //! Cells and size are separate, because plain data of a generic size can only be derived for arrays:
 //! [`State`](super::state::State) keeps the cells as arrays and the sizes in a header.
 
+use std::hint::select_unpredictable;
+
 use bytemuck::{Pod, Zeroable};
 
 /// What lies outside of the active area.
@@ -65,6 +67,27 @@ pub struct Canvas<const N: usize, const W: usize> {
 #[repr(transparent)]
 pub struct Selection<const N: usize>(pub [u32; N]);
 
+/// Cells that an agent chose, inside of the active area or not.
+#[derive(Clone, Copy, Debug)]
+pub enum Chosen<const N: usize> {
+    /// All cells of a rectangle: what can be said of them takes no look at each row.
+    Rectangle(Bounds),
+    /// Any cells.
+    Cells(Selection<N>),
+}
+
+/// Chosen cells inside of an active area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effective<const N: usize> {
+    /// The cells.
+    pub cells: Selection<N>,
+    /// Whether there is none.
+    pub is_empty: bool,
+    /// The smallest rectangle around them; without a meaning if there is none. (Not an `Option`: whether
+    /// there are cells cannot be predicted, so nothing should branch on it that need not.)
+    pub bounds: Bounds,
+}
+
 /// An inclusive rectangle of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -104,11 +127,11 @@ impl Size {
         u32::from(self.height) * u32::from(self.width)
     }
 
-    /// The active area as a rectangle; `None` if it is empty.
+    /// The active area as a rectangle; its first cell if it is empty.
     #[inline(always)]
-    pub fn bounds(self) -> Option<Bounds> {
-        let (height, width) = (usize::from(self.height), usize::from(self.width));
-        (height > 0 && width > 0).then(|| Bounds { top: 0, left: 0, bottom: height - 1, right: width - 1 })
+    pub fn bounds(self) -> Bounds {
+        let last = |count: u8| usize::from(count.saturating_sub(1));
+        Bounds { top: 0, left: 0, bottom: last(self.height), right: last(self.width) }
     }
 
     /// The cells of the active area.
@@ -191,15 +214,7 @@ impl<const N: usize> Selection<N> {
     /// An inclusive rectangle between two corners in any order, clipped to the canvas.
     #[inline(always)]
     pub fn rectangle((r1, c1): (usize, usize), (r2, c2): (usize, usize)) -> Self {
-        let (r1, c1, r2, c2) = (r1.min(N - 1), c1.min(N - 1), r2.min(N - 1), c2.min(N - 1));
-        let columns = columns(c1.min(c2), c1.max(c2));
-        let (top, height) = (r1.min(r2), r1.abs_diff(r2));
-        let mut rows = [0; N];
-        for (r, row) in rows.iter_mut().enumerate() {
-            // A subtraction that wraps makes one comparison of two, and no branch.
-            *row = if (r as u32).wrapping_sub(top as u32) <= height as u32 { columns } else { 0 };
-        }
-        Self(rows)
+        Bounds::between((r1.min(N - 1), c1.min(N - 1)), (r2.min(N - 1), c2.min(N - 1))).selection()
     }
 
     /// The cells for which `chosen` says so.
@@ -258,17 +273,91 @@ impl<const N: usize> Selection<N> {
     }
 }
 
-impl Bounds {
-    /// Its columns as bits.
+impl<const N: usize> Chosen<N> {
+    /// The cells.
     #[inline(always)]
-    pub fn columns(&self) -> u32 {
-        columns(self.left, self.right)
+    pub fn selection(&self) -> Selection<N> {
+        match self {
+            Self::Rectangle(bounds) => bounds.selection(),
+            Self::Cells(cells) => *cells,
+        }
+    }
+
+    /// The last cell in row-major order.
+    #[inline(always)]
+    pub fn last(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Rectangle(bounds) => Some((bounds.bottom, bounds.right)),
+            Self::Cells(cells) => cells.last(),
+        }
+    }
+
+    /// The part inside of an active area.
+    #[inline(always)]
+    pub fn within(&self, size: Size) -> Effective<N> {
+        match self {
+            Self::Rectangle(chosen) => {
+                let (height, width, area) = (usize::from(size.height), usize::from(size.width), size.bounds());
+                let is_empty = (chosen.top >= height) | (chosen.left >= width);
+                let (bottom, right) = (chosen.bottom.min(area.bottom), chosen.right.min(area.right));
+                let bounds = Bounds { bottom, right, ..*chosen };
+                let all = if is_empty { 0 } else { u32::MAX };
+                // Nothing may be shifted by a negative width.
+                let columns = columns(bounds.left, right.max(bounds.left)) & all;
+                Effective { cells: rows_of(bounds.top, bottom, columns), is_empty, bounds }
+            }
+            Self::Cells(cells) => {
+                let cells = cells.within(size);
+                let bounds = cells.bounds();
+                Effective { cells, is_empty: bounds.is_none(), bounds: bounds.unwrap_or(size.bounds()) }
+            }
+        }
+    }
+}
+
+impl<const N: usize> From<Selection<N>> for Chosen<N> {
+    fn from(cells: Selection<N>) -> Self {
+        Self::Cells(cells)
+    }
+}
+
+impl<const N: usize> PartialEq for Chosen<N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.selection() == other.selection()
+    }
+}
+
+impl<const N: usize> Eq for Chosen<N> {}
+
+impl Bounds {
+    /// The rectangle between two corners in any order.
+    #[inline(always)]
+    pub fn between((r1, c1): (usize, usize), (r2, c2): (usize, usize)) -> Self {
+        Self { top: r1.min(r2), left: c1.min(c2), bottom: r1.max(r2), right: c1.max(c2) }
+    }
+
+    /// One of two, without a branch.
+    #[inline(always)]
+    pub fn select(first: bool, a: Self, b: Self) -> Self {
+        let pick = |a, b| select_unpredictable(first, a, b);
+        Self {
+            top: pick(a.top, b.top),
+            left: pick(a.left, b.left),
+            bottom: pick(a.bottom, b.bottom),
+            right: pick(a.right, b.right),
+        }
+    }
+
+    /// Whether it is a single cell.
+    #[inline(always)]
+    pub fn is_cell(&self) -> bool {
+        (self.top == self.bottom) & (self.left == self.right)
     }
 
     /// Its cells.
     #[inline(always)]
     pub fn selection<const N: usize>(&self) -> Selection<N> {
-        Selection::rectangle((self.top, self.left), (self.bottom, self.right))
+        rows_of(self.top, self.bottom, columns(self.left, self.right))
     }
 
     /// Its number of rows and of columns.
@@ -285,6 +374,18 @@ impl Corner {
 impl<const N: usize, const W: usize> Clipboard<N, W> {
     /// Nothing copied.
     pub const EMPTY: Self = Self { cells: [padding(); N], corner: Corner::NONE };
+}
+
+/// The same columns in rows `top..=bottom`.
+#[inline(always)]
+fn rows_of<const N: usize>(top: usize, bottom: usize, columns: u32) -> Selection<N> {
+    let (top, height) = (top as u32, (bottom as u32).wrapping_sub(top as u32));
+    let mut rows = [0; N];
+    for (r, row) in rows.iter_mut().enumerate() {
+        // A subtraction that wraps makes one comparison of two, and no branch.
+        *row = if (r as u32).wrapping_sub(top) <= height { columns } else { 0 };
+    }
+    Selection(rows)
 }
 
 /// The bits of columns `left..=right`, which are below 31.

@@ -8,7 +8,8 @@
 
 use super::flood;
 use super::grid::{
-    Bounds, Canvas, Cells, Corner, HIGHS, ONES, Row, Selection, Size, blend, bytes, bytes_mut, lanes, padding,
+    Bounds, Canvas, Cells, Chosen, Corner, Effective, HIGHS, ONES, Row, Selection, Size, blend, bytes, bytes_mut,
+    lanes, padding,
 };
 
 /// Number of operations.
@@ -112,67 +113,62 @@ impl<const N: usize, const W: usize> Desk<'_, N, W> {
     ///
     /// If `op` is not below [`OPERATIONS`].
     #[inline]
-    pub fn apply(&mut self, op: u8, raw: &Selection<N>) -> Selection<N> {
+    pub fn apply(&mut self, op: u8, raw: &Chosen<N>) -> Selection<N> {
         if op == RESIZE {
             if let Some((row, column)) = raw.last() {
                 resize(self.grid, row + 1, column + 1);
                 *self.size = Size { height: row as u8 + 1, width: column as u8 + 1 };
             }
-            return *raw;
+            return raw.selection();
         }
         let selected = raw.within(*self.size);
-        let bounds = selected.bounds();
-        let area = bounds.or(self.size.bounds());
-        match (op, area) {
+        let area = Bounds::select(selected.is_empty, self.size.bounds(), selected.bounds);
+        match op {
             // One arm for both kinds of fill: which of them comes next cannot be predicted.
-            (0..=19, _) => paint(self.grid, op, &selected, bounds),
-            (20..=27, None) => {}
-            (20, Some(area)) => move_rows(self.grid, area, |r| if r == area.bottom { area.top } else { r + 1 }),
-            (21, Some(area)) => {
-                move_rows(self.grid, area, |r| if r == area.top { area.bottom } else { r.wrapping_sub(1) });
-            }
-            (22, Some(area)) => {
+            0..=19 => paint(self.grid, op, &selected),
+            20 => move_rows(self.grid, area, |r| if r == area.bottom { area.top } else { r + 1 }),
+            21 => move_rows(self.grid, area, |r| if r == area.top { area.bottom } else { r.wrapping_sub(1) }),
+            22 => {
                 let edge = lanes(1 << area.right);
                 change(self.grid, &area.selection(), area, |_, row| {
                     blend(&edge, &[byte(row, area.left) * ONES; W], &towards_left(row))
                 });
             }
-            (23, Some(area)) => {
+            23 => {
                 let edge = lanes(1 << area.left);
                 change(self.grid, &area.selection(), area, |_, row| {
                     blend(&edge, &[byte(row, area.right) * ONES; W], &towards_right(row))
                 });
             }
-            (24 | 25, Some(area)) => rotate(self.grid, op == 24, area),
-            (26, Some(area)) => {
+            24 | 25 => rotate(self.grid, op == 24, area),
+            26 => {
                 change(self.grid, &area.selection(), area, |_, row| mirrored(row, area.left + area.right));
             }
-            (27, Some(area)) => move_rows(self.grid, area, |r| (area.top + area.bottom).wrapping_sub(r)),
-            (28, _) => self.copy(&selected, bounds),
-            (29, _) => paste(self.grid, self.clipboard, *self.corner, &selected, bounds),
-            (30, _) => {
-                self.copy(&selected, bounds);
-                fill(self.grid, &selected, bounds, 0);
+            27 => move_rows(self.grid, area, |r| (area.top + area.bottom).wrapping_sub(r)),
+            28 => self.copy(&selected),
+            29 => paste(self.grid, self.clipboard, *self.corner, &selected),
+            30 => {
+                self.copy(&selected);
+                fill(self.grid, &selected, 0);
             }
-            (31, _) if bounds.is_none() => fill(self.grid, &self.size.selection(), area, 0),
-            (31, _) => fill(self.grid, &selected, bounds, 0),
-            (32, _) => (*self.grid, *self.size) = (self.input.cells, self.input.size),
-            (SUBMIT, _) => {}
+            31 if selected.is_empty => change(self.grid, &self.size.selection(), area, |_, _| [0; W]),
+            31 => fill(self.grid, &selected, 0),
+            32 => (*self.grid, *self.size) = (self.input.cells, self.input.size),
+            SUBMIT => {}
             _ => unreachable!("operation {op} of {OPERATIONS}"),
         }
-        selected
+        selected.cells
     }
 
     /// Takes the selected cells to the clipboard; no cells empty it.
     #[inline(always)]
-    fn copy(&mut self, selected: &Selection<N>, bounds: Option<Bounds>) {
+    fn copy(&mut self, selected: &Effective<N>) {
         for (r, row) in self.clipboard.iter_mut().enumerate() {
-            *row = blend(&lanes(selected.0[r]), &self.grid[r], &padding());
+            *row = blend(&lanes(selected.cells.0[r]), &self.grid[r], &padding());
         }
-        *self.corner = match bounds {
-            Some(bounds) => Corner { top: bounds.top as u8, left: bounds.left as u8 },
-            None => Corner::NONE,
-        };
+        let Bounds { top, left, .. } = selected.bounds;
+        *self.corner =
+            if selected.is_empty { Corner::NONE } else { Corner { top: top as u8, left: left as u8 } };
     }
 }
 
@@ -203,38 +199,30 @@ fn move_rows<const N: usize, const W: usize>(cells: &mut Cells<N, W>, area: Boun
 
 /// Colours the selection.
 #[inline(always)]
-fn fill<const N: usize, const W: usize>(
-    grid: &mut Cells<N, W>,
-    selected: &Selection<N>,
-    bounds: Option<Bounds>,
-    colour: u8,
-) {
-    if let Some(bounds) = bounds {
-        change(grid, selected, bounds, |_, _| [ONES * u64::from(colour); W]);
+fn fill<const N: usize, const W: usize>(grid: &mut Cells<N, W>, selected: &Effective<N>, colour: u8) {
+    // On a small canvas nothing is filled all the same: that costs less than a wrong guess.
+    if W == 1 || !selected.is_empty {
+        change(grid, &selected.cells, selected.bounds, |_, _| [ONES * u64::from(colour); W]);
     }
 }
 
 /// Colours the selection, or from operation 10 on the region around the only selected cell.
 #[inline(always)]
-fn paint<const N: usize, const W: usize>(
-    grid: &mut Cells<N, W>,
-    op: u8,
-    selected: &Selection<N>,
-    bounds: Option<Bounds>,
-) {
+fn paint<const N: usize, const W: usize>(grid: &mut Cells<N, W>, op: u8, selected: &Effective<N>) {
     let flood = op >= 10;
-    if let Some(cell) = bounds.filter(|b| flood & (b.top == b.bottom) & (b.left == b.right)) {
-        return flood_fill(grid, cell, op - 10);
+    if flood & !selected.is_empty & selected.bounds.is_cell() {
+        return flood_fill(grid, selected.bounds, op - 10);
     }
     // A region of several cells is none; it is filled all the same, without its cells.
     let wanted = if flood { 0 } else { u32::MAX };
-    fill(grid, &Selection(selected.0.map(|row| row & wanted)), bounds, op);
+    fill(grid, &Effective { cells: Selection(selected.cells.0.map(|row| row & wanted)), ..*selected }, op);
 }
 
 /// Colours the region around a cell.
 fn flood_fill<const N: usize, const W: usize>(grid: &mut Cells<N, W>, cell: Bounds, colour: u8) {
     let region = flood::region(grid, cell.top, cell.left);
-    fill(grid, &region, region.bounds(), colour);
+    let bounds = region.bounds().expect("a region has the cell that it began with");
+    change(grid, &region, bounds, |_, _| [ONES * u64::from(colour); W]);
 }
 
 /// A quarter turn of a square; other rectangles stay as they are.
@@ -297,12 +285,14 @@ fn paste<const N: usize, const W: usize>(
     grid: &mut Cells<N, W>,
     clipboard: &Cells<N, W>,
     corner: Corner,
-    selected: &Selection<N>,
-    bounds: Option<Bounds>,
+    selected: &Effective<N>,
 ) {
-    let Some(bounds) = bounds.filter(|_| corner != Corner::NONE) else { return };
+    if selected.is_empty || corner == Corner::NONE {
+        return;
+    }
+    let bounds = selected.bounds;
     let sideways = corner.left as isize - bounds.left as isize;
-    let targets = grid[bounds.top..=bounds.bottom].iter_mut().zip(&selected.0[bounds.top..]);
+    let targets = grid[bounds.top..=bounds.bottom].iter_mut().zip(&selected.cells.0[bounds.top..]);
     for (i, (row, bits)) in targets.enumerate() {
         let source = clipboard.get(usize::from(corner.top) + i);
         let moved = source.map_or([0; W], |source| shifted(&source.map(padding_to_zero), sideways));

@@ -29,7 +29,7 @@ pub struct ScriptStep {
 impl ScriptStep {
     /// The step as an action on a canvas.
     pub fn action<const N: usize>(&self) -> Action<N> {
-        Action { op: self.op, selection: Selection::cells(&self.cells) }
+        Action { op: self.op, chosen: Selection::cells(&self.cells).into() }
     }
 }
 

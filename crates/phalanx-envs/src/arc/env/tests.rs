@@ -38,7 +38,7 @@ fn begin(env: &Env, pair: u32) -> Small {
 }
 
 fn act(op: u8, cells: &[(usize, usize)]) -> Action<5> {
-    Action { op, selection: Selection::cells(cells) }
+    Action { op, chosen: Selection::cells(cells).into() }
 }
 
 #[track_caller]
@@ -230,7 +230,7 @@ fn random_episodes_stay_sound() {
         let start = env.info(&state).similarity;
         for step in 1..=100 {
             let (op, selection) = ((word() % 40) as u8, random_selection(&mut word));
-            let outcome = env.step(&mut state, &Action { op, selection });
+            let outcome = env.step(&mut state, &Action { op, chosen: selection.into() });
             let view = state.view();
             let grid = Canvas { cells: *view.grid, size: view.head.size };
             let target = &env.pool().pairs[view.head.pair as usize].target;

@@ -19,7 +19,7 @@ impl<const N: usize, const W: usize> Sheet<N, W> {
     }
 
     fn apply(&mut self, op: u8, selection: Selection<N>) -> &mut Self {
-        desk(&mut self.grid, &mut self.clipboard, &self.input).apply(op, &selection);
+        desk(&mut self.grid, &mut self.clipboard, &self.input).apply(op, &selection.into());
         assert!(self.grid.is_sound(), "after operation {op}");
         self
     }

@@ -91,6 +91,7 @@ fn plainly<const N: usize, const W: usize>(
 
 fn operations_equal_the_plain_ones<const N: usize, const W: usize>(seed: u64, episodes: usize) {
     let mut word = random_words(seed);
+    let mut rectangles = 0;
     for _ in 0..episodes {
         let colours = 2 + word() % 9;
         let input: Canvas<N, W> = random_canvas(&mut word, colours);
@@ -98,7 +99,14 @@ fn operations_equal_the_plain_ones<const N: usize, const W: usize>(seed: u64, ep
         let (mut plain_grid, mut plain_clipboard) = (grid, vec![]);
         for _ in 0..60 {
             let (op, selection) = ((word() % 35) as u8, random_selection(&mut word));
-            let effective = desk(&mut grid, &mut clipboard, &input).apply(op, &selection);
+            let rectangle = selection.bounds().filter(|bounds| bounds.selection() == selection);
+            // A rectangle can be given in two ways.
+            let chosen = match rectangle.filter(|_| word().is_multiple_of(2)) {
+                Some(bounds) => Chosen::Rectangle(bounds),
+                None => selection.into(),
+            };
+            rectangles += u32::from(matches!(chosen, Chosen::Rectangle(_)));
+            let effective = desk(&mut grid, &mut clipboard, &input).apply(op, &chosen);
             assert_eq!(effective, if op == RESIZE { selection } else { selection.within(plain_grid.size) });
             plainly(op, &mut plain_grid, &mut plain_clipboard, &input, &selection);
             assert!(grid.is_sound(), "operation {op} ({})", NAMES[op as usize]);
@@ -106,6 +114,7 @@ fn operations_equal_the_plain_ones<const N: usize, const W: usize>(seed: u64, ep
             assert_eq!(clipboard.corner == Corner::NONE, plain_clipboard.is_empty());
         }
     }
+    assert!(rectangles as usize > 10 * episodes, "{rectangles} rectangles");
 }
 
 #[test]
@@ -121,7 +130,7 @@ fn inverses<const N: usize, const W: usize>() {
     let mut word = random_words(7);
     for _ in 0..300 {
         let start = random_canvas::<N, W>(&mut word, 10);
-        let selection = random_selection(&mut word);
+        let selection = Chosen::from(random_selection(&mut word));
         let run = |ops: &[u8]| {
             let (mut grid, mut clipboard) = (start, Clipboard::EMPTY);
             for op in ops {
