@@ -67,16 +67,20 @@ impl<E: SoloEnv> SoloKernel<E> {
         stats: &mut EpisodeStats,
     ) {
         let Cells { rows, book } = cells;
-        let dim = out.obs.len() / out.rewards.len();
-        for lane in 0..at.envs() {
+        let envs = at.envs();
+        let dim = out.obs.len() / envs;
+        // Slices of one known length each, and rows by iterators: no index is checked in the loop but the few below.
+        let (rewards, terminations) = (&mut out.rewards[..envs], &mut out.terminated[..envs]);
+        let truncations = &mut out.truncated[..envs];
+        let observed = out.obs.chunks_exact_mut(dim);
+        for (lane, (state, obs)) in rows[..envs].iter_mut().zip(observed).enumerate() {
             let stream = at.streams.load::<f32>(at.block, lane);
-            let (state, obs) = (&mut rows[lane], lane * dim..(lane + 1) * dim);
             let (steps, episode) = (book[STEPS].0[lane], book[EPISODE].0[lane]);
             if mode == Autoreset::NextStep && steps >= ENDED {
                 book[EPISODE].0[lane] += 1;
                 self.start(&stream, state, book, lane);
-                self.env.observe(state, &mut out.obs[obs]);
-                (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (0.0, false, false);
+                self.env.observe(state, obs);
+                (rewards[lane], terminations[lane], truncations[lane]) = (0.0, false, false);
                 if self.guard.is_active() {
                     out.violations[lane] = 0;
                 }
@@ -84,11 +88,11 @@ impl<E: SoloEnv> SoloKernel<E> {
             }
             let action = self.action(actions, lane);
             let outcome = self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps));
-            self.env.observe(state, &mut out.obs[obs.clone()]);
+            self.env.observe(state, obs);
             let (mut reward, mut terminated) = (outcome.reward, outcome.terminated);
             if self.guard.is_active() {
                 let signal = |signal| match signal {
-                    Signal::Observation(at) => out.obs[lane * dim + at].to_real(),
+                    Signal::Observation(at) => obs[at].to_real(),
                     Signal::State(at) => self.env.state_value(state, at) as f32,
                     Signal::Action(at) => action.component(at),
                 };
@@ -102,12 +106,12 @@ impl<E: SoloEnv> SoloKernel<E> {
             book[STEPS].0[lane] = steps;
             book[RETURN].0[lane] = episode_return.to_bits();
             let truncated = steps == at.max_steps;
-            (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
+            (rewards[lane], terminations[lane], truncations[lane]) = (reward, terminated, truncated);
             if terminated || truncated {
                 if let Some(scores) = self.env.scores(state) {
                     stats.add_scores(scores);
                 }
-                out.final_obs[obs.clone()].copy_from_slice(&out.obs[obs.clone()]);
+                out.final_obs[lane * dim..(lane + 1) * dim].copy_from_slice(obs);
                 (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
                 if self.guard.is_active() {
                     out.final_costs[lane] = book[COST].0[lane];
@@ -115,7 +119,7 @@ impl<E: SoloEnv> SoloKernel<E> {
                 if mode == Autoreset::SameStep {
                     book[EPISODE].0[lane] += 1;
                     self.start(&stream, state, book, lane);
-                    self.env.observe(state, &mut out.obs[obs]);
+                    self.env.observe(state, obs);
                 } else {
                     book[STEPS].0[lane] |= ENDED;
                 }

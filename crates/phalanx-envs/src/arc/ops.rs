@@ -167,8 +167,7 @@ impl<const N: usize, const W: usize> Desk<'_, N, W> {
             *row = blend(&lanes(selected.cells.0[r]), &self.grid[r], &padding());
         }
         let Bounds { top, left, .. } = selected.bounds;
-        *self.corner =
-            if selected.is_empty { Corner::NONE } else { Corner { top: top as u8, left: left as u8 } };
+        *self.corner = if selected.is_empty { Corner::NONE } else { Corner { top: top as u8, left: left as u8 } };
     }
 }
 
