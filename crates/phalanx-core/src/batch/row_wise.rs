@@ -149,7 +149,9 @@ impl<K: Kernel> RowWise<'_, K> {
                 *word = word.wrapping_add(start_weight(K::Elem::weigh(&step.obs[i * dim..(i + 1) * dim])));
             }
         }
-        for tick in stretch.tick..stretch.tick + stretch.steps as u64 {
+        let end = stretch.tick + stretch.steps as u64;
+        let (mut caches, mut drawn_until) = (None, stretch.tick);
+        for tick in stretch.tick..end {
             let shape = Tile { first_env, envs, tick };
             match stretch.policy {
                 Policy::Tile(policy) => {
@@ -160,12 +162,17 @@ impl<K: Kernel> RowWise<'_, K> {
                     self.act_legally(policy, shape, &tile, actions);
                 }
                 // Blind to observations, so a whole block at once.
-                Policy::Random(policy) => self.act::<_, f32x16>(policy, shape, &mut tile, |_| &[], actions),
+                Policy::Random(policy) => {
+                    let caches = caches.get_or_insert_with(|| [policy.scratch::<f32x16>(); TILE_BLOCKS]);
+                    let wanted = if tick == drawn_until { (end - tick) as usize } else { 0 };
+                    let served = self.act(policy, shape, &mut tile, |_| &[], (caches, wanted), actions);
+                    drawn_until += served as u64;
+                }
                 Policy::Controller(policy) => {
                     // Bytes are nothing that a controller could look at; it was not parsed with a field.
                     let obs = K::Elem::as_reals(&step.obs);
                     let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
-                    self.act::<_, f32>(policy, shape, &mut tile, see, actions);
+                    self.act::<_, f32>(policy, shape, &mut tile, see, (&mut [policy.scratch()], 1), actions);
                 }
             }
             let at = self.at(&tile, 0);
@@ -200,32 +207,38 @@ impl<K: Kernel> RowWise<'_, K> {
         }
     }
 
-    /// Lets a policy over lanes decide for one group of environments after the other.
+    /// Lets a policy over lanes decide for one group of environments after the other. Each takes the next of
+    /// its working spaces, which are filled for the steps that are wanted, if any; answers for how many they were.
     fn act<'o, P: LanePolicy, R: Lanes>(
         &self,
         policy: &P,
         shape: Tile,
         tile: &mut TileCells<'_, K::Row>,
         see: impl Fn(usize) -> &'o [R],
+        (working_spaces, wanted): (&mut [P::Scratch<R>], usize),
         actions: &mut TileActions,
-    ) {
+    ) -> usize {
+        let mut served = 0;
         let blocks = tile.book.len() / BOOK_LINES;
         let run_width = tile.run.len() / blocks;
         for first in (0..shape.envs).step_by(R::LANES) {
             let (block, lane) = (first / BLOCK, first % BLOCK);
             let envs = (shape.envs - first).min(R::LANES);
             let stream = self.streams.load::<R>(tile.first_block + block, lane);
-            let mut working_space = policy.scratch::<R>();
-            policy.replenish(&stream, shape.tick, 1, &mut working_space);
+            let working_space = &mut working_spaces[first / R::LANES % working_spaces.len()];
+            if wanted > 0 {
+                served = policy.replenish(&stream, shape.tick, wanted, working_space);
+            }
             let step = Stored::load(&tile.book[block * BOOK_LINES + STEPS], lane);
             let moment = Moment { stream: &stream, tick: shape.tick, step };
             let memory_lines = &mut tile.run[block * run_width + 1..(block + 1) * run_width];
             let mut memory = policy.load_memory::<R>(memory_lines, lane);
             let seen = see(first);
-            let mut decision = Decision::new(policy, moment, seen, &mut memory, &mut working_space);
+            let mut decision = Decision::new(policy, moment, seen, &mut memory, working_space);
             actions.fill(&self.spec.action, (first, envs), &mut decision);
             policy.store_memory(&memory, memory_lines, lane);
         }
+        served
     }
 }
 

@@ -9,12 +9,40 @@ use crate::space::ActionSpace;
 /// Uniform over the action space.
 ///
 /// The policy reads an endless sequence of random words, the same for every way of running: an index of a
-/// power-of-two space takes a few bits, any other index a word, a vector one word for each component. Where
-/// states forbid actions it is uniform over the legal ones, component by component.
+/// power-of-two space takes a few bits, any other index a word, a vector of choices a word if there are at most
+/// 2^26 of them, any other vector one for each component. Where states forbid actions it is uniform over the
+/// legal ones, component by component.
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(super) space: ActionSpace,
     pub(super) masked: bool,
+    /// How all components come from one word, if they do.
+    digits: Option<Digits>,
+}
+
+/// A vector of choices as the digits of a fraction.
+#[derive(Clone, Debug)]
+struct Digits {
+    /// Number of vectors.
+    vectors: u32,
+    /// For each component the product of the sizes before it.
+    before: Vec<u32>,
+}
+
+/// The most vectors that share a word: of more, too many words would have to be drawn again.
+const MOST_VECTORS: u32 = 1 << 26;
+
+impl Digits {
+    fn of(space: &ActionSpace) -> Option<Self> {
+        let ActionSpace::MultiDiscrete { sizes } = space else { return None };
+        let mut vectors = 1_u32;
+        let mut before = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            before.push(vectors);
+            vectors = vectors.checked_mul(*size).filter(|vectors| *vectors <= MOST_VECTORS)?;
+        }
+        Some(Self { vectors, before })
+    }
 }
 
 /// Words kept at hand: enough for 512 steps of two actions, or 16 of three.
@@ -29,8 +57,8 @@ const SEQUENCED: usize = 12;
 pub struct WordCache<R: Real> {
     /// Place of the first word; a multiple of four, because words come in blocks of four.
     first: u64,
-    /// Random words; for an index that takes a whole word, the indices themselves; with masks of a few
-    /// actions, numbers below [`rng::FAIR`].
+    /// Random words; for an index that takes a whole word, the indices themselves; for a vector that takes one,
+    /// fair ones; with masks of a few actions, numbers below [`rng::FAIR`].
     words: [R::Uint; WORDS],
     /// Bits of the sequence that an index takes, and what to keep of a word shifted to them.
     bits: u64,
@@ -55,12 +83,12 @@ impl<R: Real> WordCache<R> {
 impl Random {
     /// Uniform over `space`.
     pub(super) fn new(space: ActionSpace) -> Self {
-        Self { space, masked: false }
+        Self { digits: Digits::of(&space), space, masked: false }
     }
 
     /// Uniform over the legal actions of each state.
     pub(super) fn masked(space: ActionSpace) -> Self {
-        Self { space, masked: true }
+        Self { space, masked: true, digits: None }
     }
 
     /// What each word is reduced to a number below, if to any.
@@ -78,6 +106,7 @@ impl Random {
             ActionSpace::Discrete { n } if !self.masked && n.is_power_of_two() && *n <= 1 << 16 => {
                 u64::from(n.ilog2().max(1).next_power_of_two())
             }
+            _ if self.digits.is_some() => 32,
             space => 32 * space.components().min(SEQUENCED) as u64,
         }
     }
@@ -156,6 +185,13 @@ impl LanePolicy for Random {
                 cache.words[i] = rng::below(n, cache.words[i], |attempt| stream.policy_redraw(place, attempt));
             }
         }
+        if let Some(digits) = &self.digits {
+            for i in 0..blocks as usize * 4 {
+                let place = cache.first + i as u64;
+                let redraw = |attempt| stream.policy_redraw(place, attempt);
+                cache.words[i] = rng::fair_word(digits.vectors, cache.words[i], redraw);
+            }
+        }
         ((end_bit - first_bit) / bits) as usize
     }
 
@@ -185,7 +221,14 @@ impl LanePolicy for Random {
     #[inline(always)]
     fn choice<R: Real>(&self, k: usize, moment: &Moment<'_, R>, cache: &mut WordCache<R>) -> R::Uint {
         let ActionSpace::MultiDiscrete { sizes } = &self.space else { unreachable!("a vector of choices") };
-        self.below(sizes[k], k, moment, cache)
+        match &self.digits {
+            Some(digits) => {
+                // What the digits before leave of the fraction, and its first digit.
+                let rest = cache.word(moment.tick).mul_low(R::Uint::splat(digits.before[k]));
+                rest.mul_wide(R::Uint::splat(sizes[k])).1
+            }
+            None => self.below(sizes[k], k, moment, cache),
+        }
     }
 
     #[inline(always)]
@@ -239,7 +282,8 @@ mod tests {
     fn stretches_do_not_matter() {
         let discrete = [1, 2, 3, 4, 7, 16, 17, 1 << 16, 1 << 17].map(|n| ActionSpace::Discrete { n });
         let boxes = [1, 2, 3, 5, 11, 12, 13, 16, 20, 40].map(unit_box);
-        let vectors = [vec![3, 5, 5, 5, 5], vec![2; 20]].map(|sizes| ActionSpace::MultiDiscrete { sizes });
+        let vectors = [vec![3, 5, 5, 5, 5], vec![35, 30, 30, 30, 30], vec![2; 28]]
+            .map(|sizes| ActionSpace::MultiDiscrete { sizes });
         for space in discrete.into_iter().chain(boxes).chain(vectors) {
             for first in [0, (1 << 32) - 300] {
                 let whole = actions(&space, first, 600, 600);
@@ -294,6 +338,17 @@ mod tests {
             // Five standard deviations of a binomial count.
             let off = counts.iter().map(|c: &f64| (c - expected).abs()).fold(0.0, f64::max);
             assert!(off < 5.0 * expected.sqrt(), "{n}: {counts:?}");
+        }
+        // All vectors alike, whether they share a word or not.
+        for sizes in [vec![3, 5, 2], vec![3, 5, 1 << 30]] {
+            let space = ActionSpace::MultiDiscrete { sizes };
+            let mut counts = [0.0; 30];
+            for action in actions(&space, 0, 60_000, 100) {
+                counts[action[0] as usize * 10 + action[1] as usize * 2 + action[2] as usize % 2] += 1.0;
+            }
+            // The 0.9999 quantile of chi-square with 29 degrees of freedom is 66.
+            let square: f64 = counts.iter().map(|count| (count - 2_000.0_f64).powi(2) / 2_000.0).sum();
+            assert!(square < 66.0, "{space}: {square}");
         }
         let rows = actions(&unit_box(20), 0, 1_000, 100);
         let distinct: HashSet<_> = rows.iter().flatten().map(|value| value.to_bits()).collect();

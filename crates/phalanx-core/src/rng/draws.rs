@@ -178,8 +178,22 @@ pub fn positive_unit_of_word<R: Real>(word: R::Uint) -> R {
 /// `word * n / 2^32` favours some values by one part in 2^32/n; the words that cause it are rejected
 /// and drawn anew at the next attempt. Each lane counts its own attempts, so lanes stay independent.
 #[inline(always)]
-pub(crate) fn below<U: Uint>(n: u32, word: U, mut redraw: impl FnMut(u32) -> U) -> U {
-    let (low, mut high) = word.mul_wide(U::splat(n));
+pub(crate) fn below<U: Uint>(n: u32, word: U, redraw: impl FnMut(u32) -> U) -> U {
+    fairly(n, word, redraw, |_, high| high)
+}
+
+/// The word itself, or the first redrawn one that is not rejected: a fraction whose digits in any mixed radix
+/// with the product `n` are uniform.
+#[inline(always)]
+pub(crate) fn fair_word<U: Uint>(n: u32, word: U, redraw: impl FnMut(u32) -> U) -> U {
+    fairly(n, word, redraw, |word, _| word)
+}
+
+/// What `pick` takes of an accepted word and of its `word * n / 2^32`.
+#[inline(always)]
+fn fairly<U: Uint>(n: u32, word: U, mut redraw: impl FnMut(u32) -> U, pick: impl Fn(U, U) -> U) -> U {
+    let (low, high) = word.mul_wide(U::splat(n));
+    let mut picked = pick(word, high);
     let mut rejected = low.lt(U::splat(n));
     // The surplus is less than `n`, so it hardly ever matters and is not worth a division before that.
     if rejected.any() {
@@ -188,12 +202,13 @@ pub(crate) fn below<U: Uint>(n: u32, word: U, mut redraw: impl FnMut(u32) -> U) 
         let mut attempt = 0;
         while rejected.any() && attempt < 255 {
             attempt += 1;
-            let (low, candidate) = redraw(attempt).mul_wide(U::splat(n));
-            high = <U as LaneValue>::select(rejected, candidate, high);
+            let word = redraw(attempt);
+            let (low, high) = word.mul_wide(U::splat(n));
+            picked = <U as LaneValue>::select(rejected, pick(word, high), picked);
             rejected = rejected & low.lt(surplus);
         }
     }
-    high
+    picked
 }
 
 #[cfg(test)]

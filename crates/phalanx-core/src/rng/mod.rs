@@ -21,7 +21,7 @@ mod philox;
 
 pub use choice::{FAIR, FAIR_CHOICES, count_bits, fan_out, rank_of, ranked_bit};
 pub use draws::{Draws, Stream, positive_unit_of_word};
-pub(crate) use draws::{below, unit_of_word};
+pub(crate) use draws::{below, fair_word, unit_of_word};
 pub use philox::{ROUNDS, philox4x32};
 
 /// What a random number is for; streams of different purposes are independent.
