@@ -268,6 +268,15 @@ impl Rule {
         Self { signal, range, lines, severity, penalty, terminates }
     }
 
+    /// Keeps what is safe by another rule, too.
+    fn narrow(&mut self, other: &Self) {
+        self.range = (self.range.0.max(other.range.0), self.range.1.min(other.range.1));
+        let single = |ours: &Line, theirs: &Line, of: fn(f32, f32) -> f32| {
+            Line([of(f32::from_bits(ours.0[0]), f32::from_bits(theirs.0[0])).to_bits(); BLOCK])
+        };
+        self.lines = (single(&self.lines.0, &other.lines.0, f32::max), single(&self.lines.1, &other.lines.1, f32::min));
+    }
+
     /// Whether no number is safe, as in `1 < x < 1`.
     fn is_empty(&self) -> bool {
         let (low, high) = self.range::<f32>();
@@ -291,11 +300,19 @@ impl Rule {
     }
 }
 
+#[inline(always)]
+fn is_safe<R: Real>((low, high): (R, R), value: R) -> R::Mask {
+    // NaN satisfies no comparison, so it violates.
+    low.le(value) & value.le(high)
+}
+
 /// The constraints of a batch, ready to be compared with states.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     mode: SafetyMode,
     rules: Vec<Rule>,
+    /// For each signal what is safe by all of its rules: half as many comparisons, as long as nothing is violated.
+    screens: Vec<Rule>,
     /// Mode and constraints in words.
     text: String,
 }
@@ -311,6 +328,15 @@ pub(crate) struct Verdict<R: Real> {
     pub(crate) reward: R,
     /// Where a violation ends the episode.
     pub(crate) terminates: R::Mask,
+}
+
+impl<R: Real> Verdict<R> {
+    /// Nothing is violated.
+    #[inline(always)]
+    fn safe(reward: R) -> Self {
+        let zero = R::Uint::splat(0);
+        Self { violated: zero, cost: zero, reward, terminates: R::Mask::splat(false) }
+    }
 }
 
 impl Guard {
@@ -353,7 +379,14 @@ impl Guard {
         let words: Vec<_> = spec.constraints.iter().map(ToString::to_string).collect();
         let text = if words.is_empty() { "none".to_owned() } else { format!("{} {}", config.mode, words.join("; ")) };
         let rules = if words.is_empty() { Vec::new() } else { rules };
-        Ok(Self { mode: config.mode, rules, text })
+        let mut screens: Vec<Rule> = Vec::new();
+        for rule in &rules {
+            match screens.iter_mut().find(|screen| screen.signal == rule.signal) {
+                Some(screen) => screen.narrow(rule),
+                None => screens.push(rule.clone()),
+            }
+        }
+        Ok(Self { mode: config.mode, rules, screens, text })
     }
 
     /// Whether there is anything to look at.
@@ -370,34 +403,45 @@ impl Guard {
         reward: R,
         range: impl Fn(&Rule) -> (R, R),
         signal: impl Fn(Signal) -> R,
+        count: impl FnMut(usize, R::Mask),
+    ) -> Verdict<R> {
+        let all_safe = self
+            .screens
+            .iter()
+            .fold(R::Mask::splat(true), |all, screen| all & is_safe(range(screen), signal(screen.signal)));
+        if all_safe.all() {
+            return Verdict::safe(reward);
+        }
+        self.judge_each(reward, range, signal, count)
+    }
+
+    /// The same where at least one constraint is violated. Out of line it would cost half as much again: every
+    /// third step of 16 reactors comes this way.
+    #[inline(always)]
+    fn judge_each<R: Real>(
+        &self,
+        reward: R,
+        range: impl Fn(&Rule) -> (R, R),
+        signal: impl Fn(Signal) -> R,
         mut count: impl FnMut(usize, R::Mask),
     ) -> Verdict<R> {
-        let safe = |rule: &Rule| {
-            let ((low, high), value) = (range(rule), signal(rule.signal));
-            // NaN satisfies no comparison, so it violates.
-            low.le(value) & value.le(high)
-        };
-        let all_safe = self.rules.iter().fold(R::Mask::splat(true), |all, rule| all & safe(rule));
-        let zero = R::Uint::splat(0);
-        let mut verdict = Verdict { violated: zero, cost: zero, reward, terminates: R::Mask::splat(false) };
-        if !all_safe.all() {
-            let penalize = matches!(self.mode, SafetyMode::Enforce | SafetyMode::Penalize);
-            let mut penalties = Penalties::none();
-            for (i, rule) in self.rules.iter().enumerate() {
-                let broken = !safe(rule);
-                verdict.violated = verdict.violated | R::Uint::masked(broken, 1 << i);
-                verdict.cost = verdict.cost.wrapping_add(R::Uint::masked(broken, 1));
-                count(i, broken);
-                if penalize {
-                    penalties.add(rule, broken);
-                }
-            }
+        let mut verdict = Verdict::safe(reward);
+        let penalize = matches!(self.mode, SafetyMode::Enforce | SafetyMode::Penalize);
+        let mut penalties = Penalties::none();
+        for (i, rule) in self.rules.iter().enumerate() {
+            let broken = !is_safe(range(rule), signal(rule.signal));
+            verdict.violated = verdict.violated | R::Uint::masked(broken, 1 << i);
+            verdict.cost = verdict.cost.wrapping_add(R::Uint::masked(broken, 1));
+            count(i, broken);
             if penalize {
-                verdict.reward = penalties.applied_to(reward);
+                penalties.add(rule, broken);
             }
-            if self.mode == SafetyMode::Enforce {
-                verdict.terminates = penalties.terminates;
-            }
+        }
+        if penalize {
+            verdict.reward = penalties.applied_to(reward);
+        }
+        if self.mode == SafetyMode::Enforce {
+            verdict.terminates = penalties.terminates;
         }
         verdict
     }

@@ -146,10 +146,10 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         let obs = self.observe();
         let (mut reward, mut terminated, mut violated) = (step.reward, step.terminated, R::Uint::splat(0));
         if SAFE {
-            let state = self.state;
             let signal = |signal| match signal {
                 Signal::Observation(at) => obs.as_ref()[at],
-                Signal::State(at) => field_of(state, at),
+                // The copy is made here, or every step would make it.
+                Signal::State(at) => field_of(self.state, at),
                 Signal::Action(at) => action.component(at),
             };
             let verdict = self.guard.judge(reward, Rule::lanes, signal, count);
