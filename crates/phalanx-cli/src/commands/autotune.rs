@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded, Status};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryBudget;
-use phalanx_lab::autotune::sweep::sweep;
+use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
@@ -122,6 +122,9 @@ struct VerifyArgs {
     /// Turns of each candidate
     #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// The longest that the choice and the best take turns to find out, in seconds
+    #[arg(long, value_name = "S", default_value = "90", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    most_seconds: u64,
 }
 
 /// What acts; a policy under the name that tuning knows it by.
@@ -234,20 +237,25 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let tuned = tuned(&run.request(&subject), run.output.quiet)?;
     let ok = tuned.candidates.iter().filter(|candidate| candidate.status == Status::Ok);
     let candidates: Vec<usize> = ok.map(|candidate| candidate.chunk_size).collect();
-    let plan = (usize::from(args.rounds), run.limits.sample());
+    let plan = SweepPlan {
+        rounds: usize::from(args.rounds),
+        sample: run.limits.sample(),
+        allowed: ALLOWED,
+        most: Duration::from_secs(args.most_seconds),
+    };
     let mut last = Instant::now();
-    let after = |round: usize| {
+    let after = |what: &str, round: usize| {
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
-            eprintln!("verify: round {round} of {}", args.rounds);
+            eprintln!("verify: {what}, round {round}");
         }
     };
     let size = (run.num_envs, tuned.threads);
     let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
-    let (verdict, exit_code) = match found {
-        _ if found.shortfall <= ALLOWED => ("good", 0),
-        _ if found.interval.low > ALLOWED => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
-        _ => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
+    let (verdict, exit_code) = match found.is_within(ALLOWED) {
+        Some(true) => ("good", 0),
+        Some(false) => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
+        None => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
     };
     if run.output.json {
         print_json(&found)?;
