@@ -16,6 +16,6 @@ draw ccasr-gfp-sysid --out ccasr-gfp-sysid.png --policy periodic --policy-arg pu
 draw opto-hill-1d-sysid --out opto-hill-1d-sysid.png --policy periodic --policy-arg pulse_width=48 --actions policy:288 --sheet 1 --scale 0.8
 draw ChemicalReactor-v0 --out ChemicalReactor-v0.png --policy constant --policy-arg action=0.3:0:0 --actions policy:500 --sheet 1 --scale 0.8
 draw VanDeVusse-v0 --out VanDeVusse-v0.png --policy periodic --policy-arg pulse_width=50 --param feed_min=15 --param feed_max=40 --param cooling_min=-7000 --param cooling_max=-5000 --actions policy:200 --sheet 1 --scale 0.8
-draw TicTacToe-v0 --out TicTacToe-v0.gif --param opponent=minimax --seed 3 --actions random:9 --scale 0.5 --fps 1
+draw TicTacToe-v0 --out TicTacToe-v0.gif --param opponent=perfect --seed 3 --actions random:9 --scale 0.5 --fps 1
 printf '14,4,4,4,4\n14,6,1,6,1\n34,0,0,0,0\n' | draw ARC-v0 --out ARC-v0.gif --param select=04-holes --seed 1 --actions - --scale 0.6 --fps 1
 draw TwoArmedBandit-v0 --out TwoArmedBandit-v0.png --actions random:10 --sheet 1 --scale 0.8

@@ -85,7 +85,7 @@ impl Progress {
                 *next = now + LINE_INTERVAL;
                 let elapsed = (now - self.start).as_secs_f64();
                 let rate = self.done as f64 / elapsed;
-                let left = (self.total - self.done) as f64 / rate;
+                let left = self.total.saturating_sub(self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
                 eprintln!("{}: {percent:.0}%, {} {}/s, {left:.0} s left", self.what, text::short(rate), self.unit);
             }

@@ -135,13 +135,13 @@ lane_struct! {
 lane_params! {
     /// Constants of the plant and of the task.
     pub struct Params {
-        volume = 100.0, 1.0 => 1e5, "volume of the liquid, L";
-        density = 1000.0, 1.0 => 1e5, "density of the liquid, g/L";
-        heat_capacity = 0.239, 1e-3 => 1e2, "heat capacity of the liquid, J/(g K)";
+        volume = 100.0, 10.0 => 1e5, "volume of the liquid, L";
+        density = 1000.0, 50.0 => 1e5, "density of the liquid, g/L";
+        heat_capacity = 0.239, 0.01 => 1e2, "heat capacity of the liquid, J/(g K)";
         reaction_heat = 5e4, 0.0 => 1e6, "heat set free by the reaction, J/mol";
         activation = 8750.0, 0.0 => 2e4, "activation temperature E/R, K";
         k0 = 7.2e10, 1e-3 => 1e20, "frequency factor of the reaction, 1/min";
-        heat_transfer = 5e4, 0.0 => 1e7, "heat transfer to the jacket UA, J/(min K)";
+        heat_transfer = 5e4, 0.0 => 1e6, "heat transfer to the jacket UA, J/(min K)";
         feed_temperature = 350.0, 200.0 => 500.0, "mean temperature of the feed, K";
         feed_concentration = 1.0, 0.0 => 100.0, "mean concentration of the feed, mol/L";
         gas_yield = 0.1, 0.0 => 10.0, "gas set free by the reaction, mol/mol";
@@ -150,8 +150,8 @@ lane_params! {
         lag = 0.1, 1e-3 => 1e3, "time constant of the actuators, min";
         coolant_centre = 300.0, 200.0 => 400.0, "jacket temperature of action 0, K";
         coolant_range = 15.0, 0.0 => 100.0, "change of the jacket temperature for action 1, K";
-        flow_centre = 100.0, 0.0 => 1e5, "feed of action 0, L/min";
-        flow_range = 20.0, 0.0 => 1e5, "change of the feed for action 1, L/min";
+        flow_centre = 100.0, 0.0 => 5e3, "feed of action 0, L/min";
+        flow_range = 20.0, 0.0 => 5e3, "change of the feed for action 1, L/min";
         disturbance_memory = 0.99, 0.0 => 1.0, "part of the feed's deviation that is left after a step";
         disturbance_temperature = 0.2, 0.0 => 10.0, "standard deviation of a step's change of the feed temperature, K";
         disturbance_concentration = 0.002, 0.0 => 0.1, "the same of the feed concentration, mol/L";
@@ -350,7 +350,9 @@ impl LaneEnv for ChemicalReactor {
     }
 
     fn check_params(&self, params: &Params<f64>) -> Result<(), String> {
-        check_order("setpoint_low", params.setpoint_low, "setpoint_high", params.setpoint_high)
+        check_order("setpoint_low", params.setpoint_low, "setpoint_high", params.setpoint_high)?;
+        // A feed cannot flow backwards.
+        check_order("flow_range", params.flow_range, "flow_centre", params.flow_centre)
     }
 
     #[inline(always)]

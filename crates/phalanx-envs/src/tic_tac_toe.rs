@@ -28,13 +28,13 @@ enum Opponent {
     #[default]
     Random,
     /// Never loses; of equally good moves it takes the one of the lowest cell.
-    Minimax,
+    Perfect,
     /// Nobody: the agent moves for both.
     SelfPlay,
 }
 
 const OPPONENTS: [(&str, Opponent); 3] =
-    [("random", Opponent::Random), ("minimax", Opponent::Minimax), ("self_play", Opponent::SelfPlay)];
+    [("random", Opponent::Random), ("perfect", Opponent::Perfect), ("self_play", Opponent::SelfPlay)];
 
 /// The environment and its options.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +154,7 @@ impl TicTacToe {
     fn answer<U: Uint>(&self, empty: U, luck: U, board: impl Fn() -> (U, U)) -> (U, U) {
         match self.opponent {
             Opponent::Random => random_move(empty, luck),
-            Opponent::Minimax => {
+            Opponent::Perfect => {
                 let (x, o) = board();
                 let index = ternary(x).wrapping_add(ternary(o).shl(1));
                 (U::from_lanes(|lane| f64::from(best(index.lane(lane)))), luck)
@@ -181,7 +181,7 @@ impl LaneEnv for TicTacToe {
                 OptionInfo::choice(
                     "opponent",
                     opponent,
-                    &["random", "minimax", "self_play"],
+                    &["random", "perfect", "self_play"],
                     "who answers: a random player, a perfect one, or the agent itself",
                 ),
                 OptionInfo::choice(
@@ -476,7 +476,7 @@ mod tests {
         }
         assert_eq!((worst(0, 0, true), worst(0, 0, false)), (0, 0));
         // Whatever the agent does, the environment's perfect opponent does not lose either.
-        let mut probe = exact(TicTacToe::default(), &[("opponent", "minimax")]);
+        let mut probe = exact(TicTacToe::default(), &[("opponent", "perfect")]);
         for game in 0..500 {
             let mut choice: u32 = game;
             loop {

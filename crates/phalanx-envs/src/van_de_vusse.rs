@@ -103,24 +103,24 @@ lane_struct! {
 lane_params! {
     /// Constants of the plant and of the task.
     pub struct Params {
-        alpha = 1.0, 0.5 => 2.0, "uncertain factor of the side reaction's activation";
+        alpha = 1.0, 0.9 => 1.1, "uncertain factor of the side reaction's activation";
         beta = 1.0, 0.1 => 10.0, "uncertain factor of the first reaction's rate";
-        k0_chain = 1.287e12, 1.0 => 1e20, "frequency factor of A -> B and B -> C, 1/h";
-        activation_chain = 9758.3, 0.0 => 2e4, "their activation temperature, K";
-        k0_side = 9.043e9, 1.0 => 1e20, "frequency factor of 2 A -> D, L/(mol h)";
-        activation_side = 8560.0, 0.0 => 2e4, "its activation temperature, K";
-        heat_ab = 4.2, -1e3 => 1e3, "heat taken up by A -> B, kJ/mol";
-        heat_bc = -11.0, -1e3 => 1e3, "heat taken up by B -> C, kJ/mol";
+        k0_chain = 1.287e12, 1.0 => 1e13, "frequency factor of A -> B and B -> C, 1/h";
+        activation_chain = 9758.3, 9e3 => 2e4, "their activation temperature, K";
+        k0_side = 9.043e9, 1.0 => 1e11, "frequency factor of 2 A -> D, L/(mol h)";
+        activation_side = 8560.0, 7.5e3 => 2e4, "its activation temperature, K";
+        heat_ab = 4.2, -20.0 => 1e3, "heat taken up by A -> B, kJ/mol";
+        heat_bc = -11.0, -30.0 => 1e3, "heat taken up by B -> C, kJ/mol";
         heat_ad = -41.85, -1e3 => 1e3, "heat taken up by 2 A -> D, kJ/mol of A²";
-        density = 0.9342, 1e-3 => 1e3, "density, kg/L";
-        heat_capacity = 3.01, 1e-3 => 1e3, "heat capacity of the liquid, kJ/(kg K)";
-        jacket_heat_capacity = 2.0, 1e-3 => 1e3, "heat capacity of the coolant, kJ/(kg K)";
-        jacket_mass = 5.0, 1e-3 => 1e5, "mass of the coolant, kg";
-        heat_transfer = 4032.0, 0.0 => 1e6, "heat transfer coefficient Kw, kJ/(h m² K)";
-        area = 0.215, 0.0 => 1e3, "area of the heat transfer, m²";
-        volume = 10.0, 1e-3 => 1e5, "volume of the liquid, L";
-        feed_concentration = 5.1, 0.0 => 100.0, "concentration of A in the feed, mol/L";
-        feed_temperature = 130.0, 0.0 => 200.0, "temperature of the feed, °C";
+        density = 0.9342, 0.3 => 1e3, "density, kg/L";
+        heat_capacity = 3.01, 1.0 => 1e3, "heat capacity of the liquid, kJ/(kg K)";
+        jacket_heat_capacity = 2.0, 0.5 => 1e3, "heat capacity of the coolant, kJ/(kg K)";
+        jacket_mass = 5.0, 1.0 => 1e5, "mass of the coolant, kg";
+        heat_transfer = 4032.0, 0.0 => 2e4, "heat transfer coefficient Kw, kJ/(h m² K)";
+        area = 0.215, 0.0 => 1.0, "area of the heat transfer, m²";
+        volume = 10.0, 1.0 => 1e5, "volume of the liquid, L";
+        feed_concentration = 5.1, 0.0 => 15.0, "concentration of A in the feed, mol/L";
+        feed_temperature = 130.0, 0.0 => 170.0, "temperature of the feed, °C";
         feed_min = 5.0, 0.0 => 1e3, "feed of action -1, 1/h";
         feed_max = 100.0, 0.0 => 1e3, "feed of action 1, 1/h";
         cooling_min = -8500.0, -1e5 => 0.0, "heat flow of action -1, kJ/h";

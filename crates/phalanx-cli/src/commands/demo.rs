@@ -86,7 +86,7 @@ const WORLDS: &[(Controlled, Pairs, &[&str])] = &[
     ),
     (("ChemicalReactor-v0", "random", &[]), &[], &["temperature<=330:soft:name=hot"]),
     (("TicTacToe-v0", "random", &[]), &[], &[]),
-    (("TicTacToe-v0", "random", &[]), &[("opponent", "minimax")], &[]),
+    (("TicTacToe-v0", "random", &[]), &[("opponent", "perfect")], &[]),
     (("ARC-v0", "random", &[]), &[("canvas", "5")], &[]),
     (("ARC-v0", "random", &[]), &[("canvas", "5"), ("operations", "raw")], &[]),
 ];

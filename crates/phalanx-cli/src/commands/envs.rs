@@ -16,11 +16,12 @@ struct Listed {
     #[serde(flatten)]
     spec: EnvSpec,
     aliases: &'static [&'static str],
+    rules: &'static str,
 }
 
 impl From<&Entry> for Listed {
     fn from(entry: &Entry) -> Self {
-        Self { spec: entry.spec(), aliases: entry.aliases }
+        Self { spec: entry.spec(), aliases: entry.aliases, rules: entry.rules }
     }
 }
 
@@ -46,7 +47,7 @@ fn list(all: &[Listed]) -> String {
     text + "'phalanx envs NAME' shows the parameters of one.\n"
 }
 
-fn summary(Listed { spec, aliases }: &Listed) -> String {
+fn summary(Listed { spec, aliases, rules }: &Listed) -> String {
     let also = if aliases.is_empty() { String::new() } else { format!("  (also {})", aliases.join(", ")) };
     let solved = spec.reward_threshold.map(|t| format!(", solved from a return of {t}")).unwrap_or_default();
     let names = spec.observation.names;
@@ -61,7 +62,8 @@ fn summary(Listed { spec, aliases }: &Listed) -> String {
         steps => format!("{steps} steps"),
     };
     format!(
-        "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  limit        {limit}{solved}\n",
+        "{}{also}\n  {}\n  observation  {}{names}\n  action       {}{masked}\n  reward       {rules}\n  \
+         limit        {limit}{solved}\n",
         spec.name, spec.description, spec.observation, spec.action,
     )
 }

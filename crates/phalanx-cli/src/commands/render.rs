@@ -68,7 +68,9 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     let scale = args.scale;
     let bytes = match format {
         Format::Gif => {
-            let mut progress = Progress::new(format!("drawing {env}"), scenes.len() as u64, args.output.quiet);
+            // Every frame is drawn twice, for its colours and for its pixels.
+            let mut progress =
+                Progress::new(format!("drawing {env}"), 2 * scenes.len() as u64, args.output.quiet).counting("frames");
             let frame = |i: usize| {
                 progress.advance(1);
                 raster::image(&scenes[i], scale)

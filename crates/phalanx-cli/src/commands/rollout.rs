@@ -142,6 +142,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     drop(progress);
     monitored.and_then(|()| monitor.close())?;
     let wall = start.elapsed();
+    warn_of_broken_states(batch.as_ref())?;
 
     if let Some(path) = &save_to {
         save_state(path, args, batch.as_ref(), &rollout)?;
@@ -297,4 +298,21 @@ fn table(report: &Report) -> String {
         ("checksum", report.checksum.clone()),
     ]);
     rows.iter().map(|(name, value)| format!("{name:<16} {value}\n")).collect()
+}
+
+/// Tells of environments whose numbers have run over, as parameters beyond reason can bring about. A look at a part of
+/// them: it must not take longer than the run.
+fn warn_of_broken_states(batch: &dyn Batch) -> Result<(), Failure> {
+    let looked_at = batch.num_envs().min(1_000);
+    let mut broken = 0;
+    for env in 0..looked_at {
+        broken += u32::from(batch.state(env)?.iter().any(|value| !value.is_finite()));
+    }
+    if broken > 0 {
+        eprintln!(
+            "warning: {broken} of the first {looked_at} environments have a state that is not a finite number; their \
+             parameters are too extreme for the time step"
+        );
+    }
+    Ok(())
 }

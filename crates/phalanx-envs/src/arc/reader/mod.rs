@@ -173,6 +173,9 @@ fn no_tasks(directory: &str, exists: &bool, wanted: &Option<&'static str>) -> St
         }
     };
     let repositories = REPOSITORIES.join(", ");
+    if std::path::Path::new(directory).is_file() {
+        return format!("'{directory}' is a file, but must be a directory; {files}");
+    }
     format!("the directory '{directory}' {what}; {files} (public tasks: the GitHub repositories {repositories})")
 }
 
