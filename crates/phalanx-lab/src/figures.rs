@@ -11,6 +11,7 @@ use crate::results::{Peer, Rate, Results, Spread, readable_time};
 use crate::stats::change_points::{Settings, detect};
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
+use crate::throughput::MEGABYTE;
 
 /// Pixels per inch of the pictures, whose scenes have 96 units per inch.
 const DOTS_PER_INCH: f64 = 150.0;
@@ -275,7 +276,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
             points
         };
         let data = |points: &[(f64, f64)], labels: bool| -> Vec<Datum> {
-            let label = |mb: f64| if labels { format!("{} MB", rate_text(mb)) } else { String::new() };
+            let label = |mb: f64| if labels { format!("{} MiB", rate_text(mb)) } else { String::new() };
             points.iter().map(|(n, mb)| Datum::new(*n, *mb).label(label(*mb))).collect()
         };
         let (peak, arrays, predicted) = (line(&|m| m.peak_rss_mb), line(&|m| m.arrays_mb), line(&|m| m.predicted_mb));
@@ -292,7 +293,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
         if !predicted.is_empty() {
             layers.push(Layer::dashed(format!("{env}: predicted"), GREY, data(&predicted, false)));
         }
-        let bytes: Vec<(f64, f64)> = peak.iter().map(|(n, mb)| (*n, mb * 1e6)).collect();
+        let bytes: Vec<(f64, f64)> = peak.iter().map(|(n, mb)| (*n, mb * MEGABYTE)).collect();
         if let Some(growth) = MemoryGrowth::of(&bytes) {
             let (low, high) = (growth.interval.low, growth.interval.high);
             notes.push(format!("{env}: {:.1} B per environment [{low:.1}, {high:.1}]", growth.bytes_per_env));
@@ -302,7 +303,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
     if layers.is_empty() {
         return None;
     }
-    let (x, y) = (PlotAxis::log("environments"), PlotAxis::log("memory (MB)"));
+    let (x, y) = (PlotAxis::log("environments"), PlotAxis::log("memory (MiB)"));
     Some(Plot::new("Memory by number of environments", x, y, layers).note(notes.join("; ")).scene())
 }
 
@@ -580,6 +581,22 @@ mod tests {
         for wanted in ["500 M/s  100x", "5 M/s  1.00x", "7 M/s  1.00x", "pip install envpool"] {
             assert!(texts.iter().any(|text| text == wanted), "{wanted}: {texts:?}");
         }
+    }
+
+    #[test]
+    fn memory_is_counted_in_the_megabytes_of_the_columns() {
+        let memory = [1.0, 2.0, 4.0].map(|n: f64| crate::results::MemoryUse {
+            device: "cpu".to_owned(),
+            env: "CartPole-v1".to_owned(),
+            num_envs: n * MEGABYTE,
+            chunk: 8.0,
+            arrays_mb: None,
+            predicted_mb: None,
+            peak_rss_mb: Some(5.0 + 36.0 * n),
+        });
+        let results = Results { memory: memory.to_vec(), ..Results::default() };
+        let texts = texts(&memory_scaling(&results).unwrap());
+        assert!(texts.iter().any(|text| text.contains("36.0 B per environment")), "{texts:?}");
     }
 
     #[test]

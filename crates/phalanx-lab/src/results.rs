@@ -99,7 +99,7 @@ impl Rate {
     }
 }
 
-/// Measured memory, in MB (10⁶ bytes).
+/// Measured memory. The columns' megabyte has [`MEGABYTE`](crate::throughput::MEGABYTE) bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)] // the columns of the table
 pub struct MemoryUse {
@@ -110,7 +110,6 @@ pub struct MemoryUse {
     pub arrays_mb: Option<f64>,
     pub predicted_mb: Option<f64>,
     pub peak_rss_mb: Option<f64>,
-    pub delta_mb: Option<f64>,
 }
 
 /// A library in a comparison.
@@ -341,7 +340,6 @@ fn memory_of(row: &Row<'_>) -> Option<MemoryUse> {
         arrays_mb: row.number("pytree_total_mb"),
         predicted_mb: row.number("predicted_mb"),
         peak_rss_mb: row.number("peak_rss_mb"),
-        delta_mb: row.number("cpu_delta_mb"),
     })
 }
 

@@ -13,6 +13,7 @@ use crate::stats::descriptive::sample_sd;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
 use crate::stats::trend::{Direction, Trend};
+use crate::throughput::MEGABYTE;
 use crate::timestamp::Timestamp;
 
 /// Mean throughput of a category below which it should become faster.
@@ -101,7 +102,7 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         ],
         vec![
             Cell::text("highest peak of memory"),
-            Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MB"))),
+            Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MiB"))),
         ],
         vec![Cell::text("time measured"), Cell::number(summary.total_duration.map_or_else(unknown, format_seconds))],
         vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
@@ -309,7 +310,7 @@ fn memory_blocks(results: &Results) -> Vec<Block> {
         .filter_map(|env| {
             let of_env = results.memory.iter().filter(|memory| memory.env == env);
             let sizes: Vec<(f64, f64)> =
-                of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * 1e6))).collect();
+                of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * MEGABYTE))).collect();
             let growth = MemoryGrowth::of(&sizes)?;
             let largest = sizes.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
             Some(vec![

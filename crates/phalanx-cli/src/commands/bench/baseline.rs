@@ -10,13 +10,13 @@ use phalanx_lab::baseline_file::{
     self, Baseline, BatchOutcome, BatchResult, BenchmarkParams, ConfigSummary, DEFAULT_BATCH_SIZES, Devices,
     SingleResult, SystemInfo,
 };
-use phalanx_lab::campaign::{Measured, Process};
+use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::record::{Kind, Run};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
-use phalanx_lab::throughput::{MEGABYTE, rate_interval};
+use phalanx_lab::throughput::{MEGABYTE, rate};
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::{precision, workload};
 use serde::Serialize;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     // Without the single environment there is nothing to compare a batch with.
     let single = outcomes.next().expect("the first case is the single environment")?;
     session.record_measured(&single, "baseline")?;
-    let single_rate = rate(&single);
+    let (single_rate, _) = rate(&single);
     let mut batches = BTreeMap::new();
     if sizes.contains(&1) {
         batches.insert(1, BatchOutcome::Measured(batch_result(&single, args, single_rate)?));
@@ -194,20 +194,12 @@ fn custom(args: &BaselineArgs, sizes: &[usize]) -> Option<Vec<u64>> {
     chosen.then(|| sizes.iter().map(|size| *size as u64).collect())
 }
 
-fn times(measured: &Measured) -> Vec<f64> {
-    measured.processes.iter().flat_map(Process::times).collect()
-}
-
-fn rate(measured: &Measured) -> f64 {
-    1e9 / median(&times(measured))
-}
-
 fn interval(measured: &Measured) -> Map<String, Value> {
-    Map::from_iter([("steps_per_second_ci95".to_owned(), json!(rate_interval(measured)))])
+    Map::from_iter([("steps_per_second_ci95".to_owned(), json!(rate(measured).1))])
 }
 
 fn batch_result(measured: &Measured, args: &BaselineArgs, single: f64) -> Result<BatchResult, Failure> {
-    let (size, rate) = (measured.case.num_envs as u64, rate(measured));
+    let (size, (rate, _)) = (measured.case.num_envs as u64, rate(measured));
     let total_env_steps = size * args.batch_steps as u64;
     let bytes = measured.processes.first().and_then(|process| process.ready.workload.array_bytes);
     Ok(BatchResult {

@@ -165,7 +165,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
                 session.record_measured(&measured, "throughput")?;
                 ReportRow {
                     row: Row::measured(job, &session.run, facts, &measured),
-                    throughput_ci95: lab::rate_interval(&measured),
+                    throughput_ci95: lab::rate(&measured).1,
                     cpu_percent: lab::cpu_percent(&measured),
                     processes: measured.processes.len(),
                     times: measured.processes.iter().flat_map(Process::times).collect(),

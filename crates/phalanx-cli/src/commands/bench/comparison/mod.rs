@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use phalanx_envs::registry;
-use phalanx_lab::campaign::{self, Plan, Process};
+use phalanx_lab::campaign::{Plan, Process};
 use phalanx_lab::csv::Table;
 use phalanx_lab::figures::times;
 use phalanx_lab::files;
@@ -17,6 +17,7 @@ use phalanx_lab::record::Kind;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::{mean, median, population_sd};
 use phalanx_lab::stats::interval::Interval;
+use phalanx_lab::throughput::rate_of;
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::turns::{self, Contestant};
 use serde::Serialize;
@@ -337,10 +338,10 @@ fn rows(all: &[(Prepared, Option<Vec<Process>>)], args: &ComparisonArgs) -> Vec<
 }
 
 fn measured_row(row: &Row, processes: &[Process], ours: Option<&[Process]>, args: &ComparisonArgs) -> Row {
-    let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
-    let seconds: Vec<f64> = times.concat().iter().map(|ns| ns * row.total_steps as f64 / 1e9).collect();
+    let times = processes.iter().flat_map(Process::times);
+    let seconds: Vec<f64> = times.map(|ns| ns * row.total_steps as f64 / 1e9).collect();
     let startup = median(&processes.iter().map(|process| process.ready.startup_ns as f64 / 1e9).collect::<Vec<_>>());
-    let interval = campaign::interval(&times);
+    let (rate, interval) = rate_of(processes);
     let (cpu, wall) = processes.iter().flat_map(Process::steady_timings).fold((Some(0), 0), |(cpu, wall), timing| {
         (cpu.zip(timing.cpu_ns).map(|(sum, ns)| sum + ns), wall + timing.wall_ns)
     });
@@ -355,9 +356,9 @@ fn measured_row(row: &Row, processes: &[Process], ours: Option<&[Process]>, args
         runtime_mean_s: Some(mean(&seconds)),
         runtime_std_s: Some(population_sd(&seconds)),
         total_time_s: Some(startup + mean(&seconds)),
-        throughput_steps_per_s: Some(row.total_steps as f64 / median(&seconds)),
-        throughput_ci_low: high(interval).map(|ns| 1e9 / ns),
-        throughput_ci_high: low(interval).map(|ns| 1e9 / ns),
+        throughput_steps_per_s: Some(rate),
+        throughput_ci_low: interval.map(|[low, _]| low),
+        throughput_ci_high: interval.map(|[_, high]| high),
         cores_busy: cpu.filter(|_| wall > 0).map(|cpu| cpu as f64 / wall as f64),
         phalanx_speedup: ratio.map(|ratio| ratio.speed_up()),
         phalanx_speedup_ci_low: low(ratio_interval),
