@@ -49,22 +49,23 @@ impl Monitoring {
 
     /// Each environment has made `steps` more.
     pub(crate) fn advance(&mut self, steps: usize, progress: &Progress) -> Result<(), Failure> {
-        match self.monitor.as_mut().and_then(|monitor| monitor.advance(steps as u64)) {
-            Some(reading) => self.tell(&reading, progress),
-            None => Ok(()),
-        }
+        let reading = self.monitor.as_mut().and_then(|monitor| monitor.advance(steps as u64));
+        self.tell(reading, progress)
     }
 
-    fn tell(&self, reading: &Reading, progress: &Progress) -> Result<(), Failure> {
+    fn tell(&self, reading: Option<Reading>, progress: &Progress) -> Result<(), Failure> {
+        let Some(reading) = reading else { return Ok(()) };
         progress.line(&reading.to_string());
         if let Some(log) = &self.log {
-            log.log(&serde_json::to_string(reading).expect("a reading is plain data"))?;
+            log.log(&serde_json::to_string(&reading).expect("a reading is plain data"))?;
         }
         Ok(())
     }
 
-    /// Writes what the log has kept back.
-    pub(crate) fn close(self) -> Result<(), Failure> {
+    /// Tells of the last steps, which may be fewer than an interval has, and writes what the log has kept back.
+    pub(crate) fn close(mut self, progress: &Progress) -> Result<(), Failure> {
+        let last = self.monitor.as_mut().and_then(PerformanceMonitor::finish);
+        self.tell(last, progress)?;
         Ok(self.log.map_or(Ok(()), BufferedLogger::close)?)
     }
 }

@@ -153,9 +153,14 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
         bench(folder.path(), &[&base[..], &TINY, more].concat())
     };
     let first = suite(&["--compare-baseline"]);
-    assert!(stderr(&first).contains("this run is the baseline from now on"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("nothing is compared"), "{}", stderr(&first));
+    assert!(!folder.path().join("out/baseline_results.json").exists(), "a baseline is saved on request only");
+    let wrong = suite(&["--baseline", "out/baseline_result.json"]);
+    assert_eq!(wrong.status.code(), Some(2), "a gate must not pass for want of its baseline");
+    assert!(stderr(&wrong).contains("out/baseline_result.json") && wrong.stdout.is_empty(), "{}", stderr(&wrong));
+    assert!(suite(&["--save-baseline"]).status.success());
     assert!(folder.path().join("out/baseline_phalanx").is_file());
-    let second = suite(&["--compare-baseline", "--markdown", "summary.md"]);
+    let second = suite(&["--baseline", "out/baseline_results.json", "--markdown", "summary.md"]);
     let report = json(&second);
     let results = report["results"].as_array().unwrap();
     let comparisons = report["comparisons"].as_object().unwrap();
@@ -176,7 +181,18 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
     assert!(stderr(&third).contains("stored numbers only"), "{}", stderr(&third));
     assert!(json(&third)["comparisons"].as_object().unwrap().values().all(|against| against["tier"] == 2));
     let files = std::fs::read_dir(folder.path().join("out")).unwrap().count();
-    assert_eq!(files, 1 + 3 + 3, "a baseline, three reports, three files of records");
+    assert_eq!(files, 1 + 4 + 4, "a baseline, four reports, four files of records");
+}
+
+#[test]
+fn a_baseline_is_saved_where_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = ["suite", "--categories", "startup", "--quiet", "--baseline", "main.json", "--save-baseline"];
+    let output = bench(folder.path(), &[&suite[..], &TINY].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(folder.path().join("main.json").is_file() && folder.path().join("main_phalanx").is_file());
+    assert!(!folder.path().join("benchmark_results/baseline_results.json").exists(), "and nowhere else");
+    assert!(stdout(&output).contains("baseline: main.json"), "{}", stdout(&output));
 }
 
 #[test]

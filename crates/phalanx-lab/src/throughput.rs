@@ -186,10 +186,10 @@ impl Row {
     /// A job that was measured.
     pub fn measured(job: &Job, run: &Run, facts: Facts, measured: &Measured) -> Self {
         let steps = job.num_steps as f64 * job.case.num_envs as f64;
-        let times: Vec<f64> = measured.processes.iter().flat_map(Process::times).collect();
-        let seconds: Vec<f64> = times.iter().map(|ns| ns * steps / 1e9).collect();
+        let times: Vec<Vec<f64>> = measured.processes.iter().map(Process::times).collect();
+        let seconds: Vec<f64> = times.concat().iter().map(|ns| ns * steps / 1e9).collect();
         let startups: Vec<f64> = measured.processes.iter().map(|p| p.ready.startup_ns as f64 / 1e9).collect();
-        let middle = 1.0 / rate(measured).0 * steps;
+        let middle = typical_time(&times).0 * steps / 1e9;
         Self {
             success: true,
             error: None,

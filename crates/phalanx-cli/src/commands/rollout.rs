@@ -129,19 +129,20 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
 
     let counted_before = *rollout.stats().counts();
     let start = Instant::now();
+    let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
+    monitor.begin();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
-    monitor.begin();
-    let mut monitored = Ok(());
-    let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
+    progress.advance(args.num_envs as u64);
+    let mut monitored = monitor.advance(1, &progress);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
         progress.advance((steps * args.num_envs) as u64);
         monitored = monitor.advance(steps, &progress);
         monitored.is_ok()
     })?;
-    drop(progress);
-    monitored.and_then(|()| monitor.close())?;
     let wall = start.elapsed();
+    monitored.and_then(|()| monitor.close(&progress))?;
+    drop(progress);
 
     if let Some(path) = &save_to {
         save_state(path, args, batch.as_ref(), &rollout)?;

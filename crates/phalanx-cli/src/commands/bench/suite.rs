@@ -34,21 +34,18 @@ use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 
-/// The binary of a baseline, beside it.
-const KEPT_BINARY: &str = "baseline_phalanx";
-
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
     /// What to run: kernel (or jax), environment, safety, memory, startup, all
     #[arg(long, value_name = "C", num_args = 1.., value_delimiter = ',', default_value = "all")]
     categories: Vec<String>,
-    /// The baseline [default: baseline_results.json in the output folder]
+    /// Compare with this baseline, which must exist unless --save-baseline makes it; a regression fails
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Compare with the baseline; a regression fails
+    /// Compare with baseline_results.json in the output folder, if it is there; a regression fails
     #[arg(long)]
     compare_baseline: bool,
-    /// Make this run the baseline, and keep this binary beside it
+    /// Make this run the baseline (at --baseline, if that is given), and keep this binary beside it
     #[arg(long)]
     save_baseline: bool,
     /// Folder for the report, the records and the baseline
@@ -80,7 +77,11 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let items = chosen(&args.categories)?;
     let targets = targets(args.kpi.as_deref())?;
     let markdown = args.markdown.as_deref().map(crate::files::check_target).transpose()?;
-    let baseline = Baseline::find(args)?;
+    let place = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
+    if args.save_baseline && args.baseline.is_some() {
+        crate::files::check_target(&place)?;
+    }
+    let baseline = Baseline::find(args, &place)?;
     let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
@@ -112,22 +113,19 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
     }
     let guards = session.guards();
-    let first_baseline = args.compare_baseline && baseline.is_none();
-    let saved = (args.save_baseline || first_baseline).then(|| save_baseline(&mut report, &args.output_dir, &own));
-    let saved = saved.transpose()?;
+    if args.save_baseline {
+        save_baseline(&mut report, &place, &own)?;
+    }
     let stem = format!("benchmark_results_{}", Timestamp::now().compact());
     let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
     let (last, exit_code) = conclusion(&report, baseline.is_some());
     if let Some(path) = markdown {
         crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
-    if first_baseline {
-        eprintln!("note: there was no baseline, so this run is the baseline from now on");
-    }
     if args.output.json {
         print_json(&report)?;
     } else {
-        let saved = saved.map(|path| format!("baseline: {}\n", path.display())).unwrap_or_default();
+        let saved = if args.save_baseline { format!("baseline: {}\n", place.display()) } else { String::new() };
         print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))?;
     }
     if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
@@ -169,15 +167,19 @@ struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline, if one is asked for and exists.
-    fn find(args: &SuiteArgs) -> Result<Option<Self>, Failure> {
-        if !args.compare_baseline {
+    /// The baseline, if one is asked for. One that is named and missing is a mistake, or a gate would pass for ever
+    /// without it; the usual one may be missing the first time.
+    fn find(args: &SuiteArgs, path: &Path) -> Result<Option<Self>, Failure> {
+        if !args.compare_baseline && args.baseline.is_none() {
             return Ok(None);
         }
-        let path = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
-        let bytes = match std::fs::read(&path) {
+        let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.save_baseline => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.baseline.is_none() => {
+                eprintln!("note: nothing is compared, because {} is missing; --save-baseline makes it", path.display());
+                return Ok(None);
+            }
             Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
         };
         let wrong = |why: String| Failure::input(format!("{} is no baseline: {why}", path.display()));
@@ -185,7 +187,7 @@ impl Baseline {
         if report.schema_version != REPORT_VERSION {
             return Err(wrong(format!("its schema_version is {}, not {REPORT_VERSION}", report.schema_version)));
         }
-        let binary = report.binary.as_ref().and_then(|kept| match kept_binary(&path, kept) {
+        let binary = report.binary.as_ref().and_then(|kept| match kept_binary(path, kept) {
             Ok(binary) => Some(binary),
             Err(why) => {
                 eprintln!("note: compared with stored numbers only, because {why}");
@@ -221,9 +223,11 @@ fn kept_binary(baseline: &Path, kept: &KeptBinary) -> Result<PathBuf, String> {
     worker::describe(&absolute).map(|_| absolute).map_err(|error| error.to_string())
 }
 
-/// Writes the baseline and its binary, and answers where.
-fn save_baseline(report: &mut Report, folder: &Path, own: &Path) -> Result<PathBuf, Failure> {
-    let binary = folder.join(KEPT_BINARY);
+/// Writes the baseline, and its binary beside it: `baseline_phalanx` for `baseline_results.json`.
+fn save_baseline(report: &mut Report, path: &Path, own: &Path) -> Result<(), Failure> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{}_phalanx", stem.trim_end_matches("_results"));
+    let binary = path.with_file_name(&name);
     let failed = |error| Failure::Write { what: binary.display().to_string(), error };
     let bytes = std::fs::read(own).map_err(failed)?;
     files::write_atomically(&binary, &bytes)?;
@@ -232,10 +236,8 @@ fn save_baseline(report: &mut Report, folder: &Path, own: &Path) -> Result<PathB
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
     }
-    report.binary = Some(KeptBinary { file: KEPT_BINARY.to_owned(), hash: format!("xxh3:{}", hash::of_bytes(&bytes)) });
-    let path = folder.join("baseline_results.json");
-    files::write_atomically(&path, pretty(report).as_bytes())?;
-    Ok(path)
+    report.binary = Some(KeptBinary { file: name, hash: format!("xxh3:{}", hash::of_bytes(&bytes)) });
+    Ok(files::write_atomically(path, pretty(report).as_bytes())?)
 }
 
 fn pretty(report: &Report) -> String {
