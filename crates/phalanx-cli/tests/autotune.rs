@@ -167,12 +167,28 @@ fn a_monitor_tells_at_its_interval_and_in_its_log() {
     let told = String::from_utf8(output.stderr).unwrap();
     let steps: Vec<_> = told.lines().filter(|line| line.starts_with("step=")).collect();
     assert_eq!(steps.len(), 2, "{told}");
-    assert!(steps[0].starts_with("step=500 sps=") && steps[0].contains(" cpu=") && steps[0].contains("% mem="));
+    assert!(steps[0].starts_with("step=501 sps=") && steps[0].contains(" cpu=") && steps[0].contains("% mem="));
     let logged = fs::read_to_string(&log).unwrap();
     let readings: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((readings.len(), &readings[1]["step"]), (2, &Value::from(1000)));
+    assert_eq!((readings.len(), &readings[1]["step"]), (2, &Value::from(1001)));
     let alone = run(folder.path(), &[&rollout[..], &["--metrics-log", "x"]].concat());
     assert!(refusal(&alone).contains("--monitor"));
+}
+
+#[test]
+fn a_monitor_tells_of_every_step_the_first_and_the_last_included() {
+    let folder = tempfile::tempdir().unwrap();
+    for (steps, monitor, told) in [
+        ("1000", &["--monitor", "1000"][..], &[1000][..]),
+        ("1000", &["--monitor"], &[1000]),
+        ("300", &["--monitor", "200"], &[257, 300]),
+    ] {
+        let rollout = ["rollout", "--env", "cartpole", "--num-envs", "16", "--steps", steps];
+        let output = run(folder.path(), &[&rollout[..], monitor].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let found = said.lines().filter_map(|line| line.strip_prefix("step=")?.split(' ').next()?.parse::<u64>().ok());
+        assert_eq!(found.collect::<Vec<_>>(), told, "{steps} {monitor:?}: {said}");
+    }
 }
 
 #[cfg(unix)]

@@ -18,6 +18,8 @@ use crate::files;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
+/// Where a suite keeps its reports, records and baseline unless the user says otherwise.
+pub(crate) const SUITE_DIR: &str = "benchmark_results";
 
 /// How much is measured.
 #[derive(Debug, Args)]
@@ -95,6 +97,31 @@ impl Target {
     pub(crate) fn table(&self, records: &Path) -> PathBuf {
         self.table.clone().unwrap_or_else(|| records.with_extension("csv"))
     }
+}
+
+/// Where stored results are looked for.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Folder with results; may be given several times [default: benchmarks/results and benchmark_results]
+    #[arg(long, visible_alias = "results-dir", value_name = "DIR")]
+    history: Vec<PathBuf>,
+}
+
+impl HistoryArgs {
+    /// The folders that the user names, or the usual ones that exist; the first of those if none does.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        if !self.history.is_empty() {
+            return self.history.clone();
+        }
+        let usual = [RESULTS_DIR, SUITE_DIR].map(PathBuf::from);
+        let found: Vec<PathBuf> = usual.iter().filter(|folder| folder.is_dir()).cloned().collect();
+        if found.is_empty() { usual[..1].to_vec() } else { found }
+    }
+}
+
+/// Paths as a sentence names them.
+pub(crate) fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is measured, apart from its size.

@@ -29,6 +29,7 @@ use phalanx_lab::worker;
 
 use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
+use super::options::SUITE_DIR;
 use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
@@ -49,7 +50,7 @@ pub(crate) struct SuiteArgs {
     #[arg(long)]
     save_baseline: bool,
     /// Folder for the report, the records and the baseline
-    #[arg(long, value_name = "DIR", default_value = "benchmark_results")]
+    #[arg(long, value_name = "DIR", default_value = SUITE_DIR)]
     output_dir: PathBuf,
     /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
     #[arg(long, value_name = "FILE")]
@@ -430,7 +431,7 @@ fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Re
     }
     let refusing: Vec<&str> = guards.refusing().collect();
     let disturbed = if refusing.is_empty() { String::new() } else { format!(", disturbed by {}", refusing.join(", ")) };
-    let commit = run.git.sha.as_deref().map_or("unknown commit", |sha| &sha[..sha.len().min(12)]);
+    let commit = run.git.sha.as_deref().map_or("unknown commit".to_owned(), |sha| sha.chars().take(12).collect());
     let _ = writeln!(text, "\n{} on {}{disturbed}, run {}", commit, run.machine.name, run.run_id);
     text
 }

@@ -1,7 +1,6 @@
 //! `phalanx bench trend`: where the history of each case leads.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use phalanx_lab::calibrations;
@@ -11,7 +10,8 @@ use phalanx_lab::record::{self, Records};
 use phalanx_lab::stats::trend::Direction;
 use serde::Serialize;
 
-use super::paired::{RESULTS_FOLDER, percentage};
+use super::options::{HistoryArgs, listed};
+use super::paired::percentage;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -21,9 +21,8 @@ const NOISE_PERCENT: f64 = 2.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TrendArgs {
-    /// Folder with records; may be given several times
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
-    history: Vec<PathBuf>,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Only cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
@@ -51,7 +50,8 @@ struct Document {
 
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
     let mut all = Records::default();
-    for folder in &args.history {
+    let folders = args.history.folders();
+    for folder in &folders {
         if !folder.is_dir() {
             let folder = folder.display();
             return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
@@ -76,8 +76,7 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
         return print_json(&Document { series: trends, skipped });
     }
     if trends.is_empty() {
-        let folders: Vec<_> = args.history.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(Failure::input(format!("no runs of such cases are recorded in {}", folders.join(", "))));
+        return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
     }
     print(&trends.iter().map(text).collect::<String>())
 }
@@ -122,7 +121,7 @@ fn text(trend: &SeriesTrend) -> String {
     };
     for change in &trend.changes {
         let commit = |commit: &Option<String>| {
-            commit.as_deref().map_or("unknown commit".to_owned(), |sha| sha[..sha.len().min(12)].to_owned())
+            commit.as_deref().map_or("unknown commit".to_owned(), |sha| sha.chars().take(12).collect())
         };
         let point = &change.point;
         let _ = writeln!(
