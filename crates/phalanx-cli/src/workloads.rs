@@ -11,6 +11,7 @@ use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
+use phalanx_lab::format::format_bytes;
 use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{self, Checksum, Word};
@@ -38,6 +39,17 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
         Kind::Training | Kind::PopulationTraining => {
             Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind)))
         }
+    }
+}
+
+/// Why a case does not fit into a budget, if it does not; without one everything fits.
+pub(crate) fn fits(predicted: &Predicted, budget: Option<u64>) -> Result<(), String> {
+    match budget.map(|budget| budget as f64).filter(|budget| predicted.total() > *budget) {
+        Some(budget) => {
+            let (needed, budget) = (format_bytes(predicted.total()), format_bytes(budget));
+            Err(format!("needs {needed} of memory, but the budget is {budget}"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -78,6 +78,7 @@ fn tuning_is_measured_once_shown_and_cleared() {
     assert!(env["bytes_per_env"].as_f64().unwrap() > 30.0 && env["profiled_with_num_envs"] == 1000);
     assert!(document["agent_profiles"]["random"]["forward_us"].as_f64().unwrap() > 0.0);
     assert_eq!(json(cache, &["autotune", "show-cache", "--json"]), document);
+    assert_eq!(json(cache, &["autotune", "--show-cache", "--json"]), document);
     assert!(stdout(cache, &["autotune", "--show-cache"]).contains(key));
     let verify = ["autotune", "verify", "--env", "cartpole", "--num-envs", "64", "--threads", "1", "--sample-ms", "1"];
     let verdict = run(cache, &[&verify[..], &["--rounds", "3", "--most-seconds", "2"]].concat());

@@ -109,6 +109,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
         (&["safety", "--env", "CartPole-v1"], "environment with constraints"),
         (&["trend", "--history", "missing"], "there is no folder missing"),
+        (&["trend", "--history", ".", "--json"], "no runs of such cases"),
     ] {
         let output = bench(folder.path(), arguments);
         let message = stderr(&output);

@@ -77,7 +77,12 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     assert_eq!((&scaling[0]["num_envs"], &scaling[0]["efficiency"]), (&Value::from(64), &Value::from(1.0)));
     assert!(scaling.iter().any(|point| point["retention"] == 1.0));
     assert_eq!(report["best_chunks"].as_array().unwrap().len(), 4);
-    assert_eq!(report["thread_scaling"][0]["points"].as_array().unwrap().len(), 2);
+    let threads = &report["thread_scaling"][0];
+    assert_eq!(threads["points"].as_array().unwrap().len(), 2);
+    assert!(
+        threads["law"]["law"].is_object() != threads["no_law"].is_string(),
+        "the law, or why there is none: {threads}"
+    );
 
     let names = folder.names();
     assert_eq!(names.len(), 2, "{names:?}");
@@ -124,6 +129,9 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
 
     let nothing = phalanx(&with_plan(&["bench", "throughput", "--num-envs", "1M", "--memory-budget", "1M"], &folder));
     assert_eq!(nothing.status.code(), Some(1), "a run that measures nothing has failed");
+    let memory = ["bench", "memory", "--num-envs", "1M", "--memory-budget", "1M", "--results-dir", folder.path()];
+    let nothing = phalanx(&memory);
+    assert_eq!(nothing.status.code(), Some(1), "{}", String::from_utf8_lossy(&nothing.stderr));
 }
 
 #[test]

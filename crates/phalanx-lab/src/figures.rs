@@ -114,15 +114,13 @@ fn best_by<'a, K: PartialEq>(
 
 /// Rates without those that a later run has measured again: a build of yesterday is not the one of today, however fast.
 pub(crate) fn latest(results: &Results) -> Vec<&Rate> {
-    let mut kept: Vec<&Rate> = Vec::new();
     let key = |rate: &Rate| (rate.series(), rate.device.clone(), rate.num_envs as u64, rate.chunk as u64);
     let mut newest: HashMap<_, &str> = HashMap::new();
     for rate in &results.rates {
         let time = newest.entry(key(rate)).or_insert(&rate.time);
         *time = (*time).max(&rate.time);
     }
-    kept.extend(results.rates.iter().filter(|rate| newest[&key(rate)] == rate.time));
-    kept
+    results.rates.iter().filter(|rate| newest[&key(rate)] == rate.time).collect()
 }
 
 /// Lines over the number of environments, on one device.

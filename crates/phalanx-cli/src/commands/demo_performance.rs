@@ -13,6 +13,7 @@ use phalanx_core::rollout::Rollout;
 use phalanx_envs::registry;
 use phalanx_lab::format::{format_bytes, format_number, format_seconds};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
@@ -86,7 +87,8 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
         )));
     }
     if num_envs > ASK_ABOVE && !args.yes && !confirmed(num_envs, bytes)? {
-        return print("Nothing was done.\n");
+        // One who asks for a document gets one.
+        return if args.output.json { print_json(&json!({ "done": false })) } else { print("Nothing was done.\n") };
     }
     let asked = Instant::now();
     let pool = Arc::new(Pool::new(machine::cores()));

@@ -248,9 +248,8 @@ mod tests {
         let mut add = |run_id: &str, started_at: &str, case_id: String, found: &str| {
             let (run_id, started_at) = (run_id.to_owned(), started_at.to_owned());
             results.runs.push(Run { run_id: run_id.clone(), started_at, ..run.clone() });
-            let verdict_of = (Some(run_id), found.to_owned());
-            let (run_id, verdict_name) = verdict_of;
-            results.verdicts.push(Verdict { run_id, case_id, verdict: verdict_name, ..verdict.clone() });
+            let run_id = Some(run_id);
+            results.verdicts.push(Verdict { run_id, case_id, verdict: found.to_owned(), ..verdict.clone() });
         };
         // The file of the newer run is read first.
         add("new", "2026-07-23T00:00:00Z", "case".to_owned(), "equivalent");

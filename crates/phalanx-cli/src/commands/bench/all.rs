@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::options::{RESULTS_DIR, columns, own_binary};
 use crate::args::{Cli, OutputArgs};
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -78,8 +78,8 @@ pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::input(format!("cannot start {}: {error}", binary.display())))?;
         done.push(Done { command, seconds: start.elapsed().as_secs_f64(), exit_code: status.code() });
     }
-    if args.output.json {
-        print_json(&done)?;
+    let printed = if args.output.json {
+        print_json(&done)
     } else {
         let rows: Vec<_> = done
             .iter()
@@ -92,9 +92,9 @@ pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
                 [done.command.clone(), format_seconds(done.seconds), outcome]
             })
             .collect();
-        print(&format!("\n{}", columns(["command", "time", "outcome"], &rows)))?;
-    }
-    if done.iter().all(|done| done.exit_code == Some(0)) { Ok(()) } else { Err(Failure::Verdict(1)) }
+        print(&format!("\n{}", columns(["command", "time", "outcome"], &rows)))
+    };
+    commands::concluded(printed, if done.iter().all(|done| done.exit_code == Some(0)) { 0 } else { 1 })
 }
 
 /// The arguments of a command with what all of them share.

@@ -14,9 +14,10 @@ use phalanx_lab::stats::verdict::{Better, KpiVerdict};
 use serde::{Deserialize, Serialize};
 
 use super::items::{self, Category, Runner};
-use super::paired::{Looks, RESULTS_FOLDER};
+use super::options::{RESULTS_DIR, own_binary};
+use super::paired::Looks;
 use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files;
 
@@ -35,7 +36,7 @@ pub(crate) struct KpiArgs {
     #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
     /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -52,7 +53,7 @@ struct Document {
 
 pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
     let targets = targets(args.kpi.as_deref())?;
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let own = own_binary()?;
     let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.results_dir))?;
     let plan = Plan {
         processes: args.processes.into(),
@@ -73,13 +74,13 @@ pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
     let violations: Vec<String> =
         kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
     let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
-    if args.output.json {
+    let printed = if args.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
-        print_json(&Document { run_id, records, kpis, violations, exit_code })?;
+        print_json(&Document { run_id, records, kpis, violations, exit_code })
     } else {
-        print(&kpi_lines(&kpis))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&kpi_lines(&kpis))
+    };
+    commands::concluded(printed, exit_code)
 }
 
 /// One line for each figure.

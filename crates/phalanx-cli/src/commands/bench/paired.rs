@@ -15,9 +15,6 @@ use phalanx_lab::stats::checksum::mix;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// The default folder of results.
-pub(super) const RESULTS_FOLDER: &str = "benchmarks/results";
-
 /// Differences below this are none unless a calibration says more or the user less, in per cent: link order and other
 /// accidents of a build move identical code by as much.
 pub(super) const MARGIN_PERCENT: f64 = 1.0;
@@ -80,7 +77,7 @@ impl Copies {
         match error {
             phalanx_lab::Error::Worker { binary, reason } => {
                 let of = if binary == self.a { &self.of[0] } else { &self.of[1] };
-                Failure::input(format!("{}: {reason}", of.display()))
+                phalanx_lab::Error::Worker { binary: of.clone(), reason }.into()
             }
             other => other.into(),
         }

@@ -29,10 +29,10 @@ use phalanx_lab::worker;
 
 use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
-use super::options::SUITE_DIR;
+use super::options::{SUITE_DIR, own_binary};
 use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         crate::files::check_target(&place)?;
     }
     let baseline = Baseline::find(args, &place)?;
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let own = own_binary()?;
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
     let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
@@ -94,14 +94,25 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         ..Plan::default()
     };
     let looks = Looks { plan, looks: 2, cases: items.len() };
-    let mut outcomes = Vec::new();
+    let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
         if !args.output.quiet {
             eprintln!("{} of {}: {}", number + 1, items.len(), item.name);
         }
         let (quiet, against) = (args.output.quiet, copies.as_ref());
         let mut runner = Runner { session: &mut session, own: &own, against, looks, quiet, suite: "suite" };
-        let mut outcome = runner.run(item)?;
+        let mut outcome = match runner.run(item) {
+            Ok(outcome) => outcome,
+            // One that cannot be measured must not cost what the others showed.
+            Err(
+                failure @ Failure::Lab(phalanx_lab::Error::Worker { .. } | phalanx_lab::Error::ChecksumMismatch { .. }),
+            ) => {
+                eprintln!("warning: {}: {failure}", item.name);
+                failed.push((item.name.clone(), failure));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         if let Some(baseline) = &baseline {
             let machine = &session.run.machine.fingerprint;
             outcome.against = outcome.against.or_else(|| baseline.stored(&outcome.result, machine));
@@ -110,6 +121,10 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
+    if !failed.is_empty() {
+        let reasons = failed.iter().map(|(name, failure)| (name.clone(), failure.to_string().into()));
+        report.extra.insert("failed".to_owned(), serde_json::Value::Object(reasons.collect()));
+    }
     for (name, against) in &report.comparisons {
         session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
     }
@@ -123,13 +138,15 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     if let Some(path) = markdown {
         crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
-    if args.output.json {
-        print_json(&report)?;
+    let printed = if args.output.json {
+        print_json(&report)
     } else {
         let saved = if args.save_baseline { format!("baseline: {}\n", place.display()) } else { String::new() };
-        print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))
+    };
+    commands::concluded(printed, exit_code)?;
+    // Without a verdict the first failure decides, told once more as the last word.
+    failed.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
 /// The items of the categories that a user names.

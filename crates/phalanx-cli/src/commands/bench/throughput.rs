@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
 use crate::args::{OutputArgs, count};
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::tally::Tally;
@@ -109,8 +109,11 @@ struct ThreadScaling {
     num_envs: usize,
     /// Threads, steps per second, and the share of what as many single threads would do.
     points: Vec<(usize, f64, f64)>,
-    /// The universal scalability law, or why it cannot be told.
-    law: Result<ScalingIntervals, String>,
+    /// The universal scalability law, if it can be told.
+    law: Option<ScalingIntervals>,
+    /// Why it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_law: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -132,21 +135,23 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
+    let mut refused: Vec<_> = predicted.iter().map(|predicted| workloads::fits(predicted, budget).err()).collect();
     let mut facts = Vec::new();
-    let mut refused = Vec::new();
-    for (job, predicted) in jobs.iter().zip(&predicted) {
-        let fits = budget.is_none_or(|budget| predicted.total() <= budget as f64);
-        let checksum = if fits { Some(workloads::checksum_of_run(&job.case, job.num_steps)?) } else { None };
+    let mut tally = Tally::new("checksums", jobs.len(), args.output.quiet);
+    for ((job, predicted), refused) in jobs.iter().zip(&predicted).zip(&refused) {
+        let checksum =
+            if refused.is_none() { Some(workloads::checksum_of_run(&job.case, job.num_steps)?) } else { None };
+        tally.advance(&job.case.id());
         facts.push(Facts {
             state_bytes: Some(predicted.state_bytes),
             agent_bytes: Some(predicted.agent_bytes),
             checksum: checksum.map(Checksum),
         });
-        refused.push((!fits).then(|| {
-            let budget = format_bytes(budget.unwrap_or(0) as f64);
-            format!("needs {} of memory, but the budget is {budget}", format_bytes(predicted.total()))
-        }));
     }
+    drop(tally);
+    // Before anything is measured: rates of different computations are worth nothing.
+    let planned = jobs.iter().zip(&facts).map(|(job, facts)| Row::failed(job, &session.run, *facts, ""));
+    lab::check_same_results(&planned.collect::<Vec<_>>())?;
 
     let open: Vec<usize> = (0..jobs.len()).filter(|at| refused[*at].is_none()).collect();
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
@@ -186,11 +191,10 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
-    lab::check_same_results(&plain)?;
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
     let guards = session.guards();
     print_noise(&guards);
-    if args.output.json {
+    let printed = if args.output.json {
         print_json(&Report {
             run_id: &session.run.run_id,
             machine: &session.run.machine.name,
@@ -201,14 +205,14 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
             thread_scaling: &thread_scaling,
             best_chunks: &best_chunks,
             guards,
-        })?;
+        })
     } else {
-        print(&text(&rows, &scaling, &thread_scaling, &best_chunks))?;
-        print(&format!("\ntable    {}\n", table.display()))?;
-        print(&records.map(|path| format!("records  {}\n", path.display())).unwrap_or_default())?;
-    }
+        let records = records.map(|path| format!("records  {}\n", path.display())).unwrap_or_default();
+        let text = text(&rows, &scaling, &thread_scaling, &best_chunks);
+        print(&format!("{text}\ntable    {}\n{records}", table.display()))
+    };
     // A size that is left out is a row; a run that measured nothing at all has failed.
-    if plain.iter().any(|row| row.success) { Ok(()) } else { Err(Failure::Verdict(1)) }
+    commands::concluded(printed, if plain.iter().any(|row| row.success) { 0 } else { 1 })
 }
 
 /// What the flags ask for, in the order of the table.
@@ -292,10 +296,15 @@ fn thread_scaling(rows: &[ReportRow]) -> Vec<ThreadScaling> {
             let of = |row: &ReportRow| (row.row.threads as f64, rate(row));
             efficiency(of(row), of(base))
         };
+        let (law, no_law) = match ScalingIntervals::fit(&groups, CONFIDENCE, 0) {
+            Ok(law) => (Some(law), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         found.push(ThreadScaling {
             env_name: first.row.env_name.clone(),
             num_envs: first.row.num_envs,
-            law: ScalingIntervals::fit(&groups, CONFIDENCE, 0).map_err(|error| error.to_string()),
+            law,
+            no_law,
             points: same.iter().map(|row| (row.row.threads, rate(row), share(row))).collect(),
         });
     }
@@ -369,13 +378,13 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
             verdict(*retention > GOAL_RETENTION)
         );
     }
-    for ThreadScaling { env_name, num_envs, points, law } in threads {
+    for ThreadScaling { env_name, num_envs, points, law, .. } in threads {
         let shares: Vec<_> = points
             .iter()
             .map(|(threads, rate, share)| format!("{threads}: {} ({share:.2})", format_number(*rate)))
             .collect();
         text += &format!("{env_name} x {num_envs} by threads (steps/s, efficiency): {}\n", shares.join(", "));
-        if let Ok(law) = law {
+        if let Some(law) = law {
             let law = law.law;
             text += &format!("  contention {:.4}, coherence {:.6}\n", law.contention, law.coherence);
         }

@@ -71,12 +71,12 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
             SeriesTrend::of(series, noise)
         })
         .collect();
+    if trends.is_empty() {
+        return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
+    }
     if args.output.json || args.format == TrendFormat::Json {
         let skipped = all.damaged.iter().map(ToString::to_string).collect();
         return print_json(&Document { series: trends, skipped });
-    }
-    if trends.is_empty() {
-        return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
     }
     print(&trends.iter().map(text).collect::<String>())
 }
