@@ -18,6 +18,8 @@ use phalanx_lab::stats::checksum::{self, Checksum, Word};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
 
+use crate::args::{EnvArgs, PolicyArgs};
+use crate::commands::autotune;
 use crate::failure::Failure;
 
 /// Builds the workload of a case.
@@ -51,6 +53,23 @@ pub(crate) fn fits(predicted: &Predicted, budget: Option<u64>) -> Result<(), Str
         }
         None => Ok(()),
     }
+}
+
+/// The chunk size that is fastest for a case on this machine, measured now or remembered.
+pub(crate) fn tuned_chunk(case: &CaseSpec, quiet: bool) -> Result<usize, Failure> {
+    let safety = config(case)?.safety.mode;
+    let env = EnvArgs {
+        env: case.env.clone(),
+        settings: case.settings.clone(),
+        tasks: None,
+        safety,
+        constraints: Vec::new(),
+        seed: case.seed,
+        config_file: None,
+    };
+    let policy = PolicyArgs { policy: case.agent.clone(), policy_args: case.agent_args.clone() };
+    let (chunk, _) = autotune::for_rollout(&env, &policy, case.num_envs, Some(case.threads), quiet)?;
+    Ok(chunk)
 }
 
 /// The batch of a case.

@@ -159,6 +159,36 @@ fn roll_outs_take_the_tuned_size_and_compute_the_same() {
 }
 
 #[test]
+fn every_command_with_a_chunk_size_can_tune_it_and_long_ones_can_be_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let threads = std::thread::available_parallelism().unwrap().to_string();
+    // Into the cache, so that nothing has to be measured below.
+    let tune = ["autotune", "--env", "cartpole", "--num-envs", "64", "--threads", &threads, "--sample-ms", "1"];
+    let tuned = json(folder.path(), &[&tune[..], &["--json"]].concat());
+    let results = folder.path().join("results");
+    let plan = ["--num-envs", "64", "--threads", &threads, "--processes", "2", "--samples", "2", "--sample-ms", "1"];
+    let more = ["--num-steps", "600", "--time-budget", "0", "--results-dir", results.to_str().unwrap(), "--json"];
+    let throughput = [&["bench", "throughput"], &plan[..], &more].concat();
+    let demo = ["demo", "performance", "--num-envs", "64", "--num-steps", "600", "--json"];
+    for (arguments, chunk) in [(&throughput[..], "/rows/0/scan_chunk_size"), (&demo[..], "/scan_chunk_size")] {
+        let auto = json(folder.path(), &[arguments, &["--auto-tune"]].concat());
+        assert_eq!(auto.pointer(chunk), Some(&tuned["scan_chunk_size"]), "{arguments:?}");
+        let output = command(folder.path(), arguments).env("PHALANX_AUTO_TUNE", "1").output().unwrap();
+        assert!(String::from_utf8(output.stderr).unwrap().contains("scan_chunk_size = "), "{arguments:?}");
+        let both = run(folder.path(), &[arguments, &["--auto-tune", "--scan-chunk-size", "8"]].concat());
+        assert!(refusal(&both).contains("--scan-chunk-size is 8, but --auto-tune"));
+
+        let log = folder.path().join("metrics.jsonl");
+        let monitor = ["--monitor", "--metrics-log", log.to_str().unwrap()];
+        let output = run(folder.path(), &[arguments, &monitor].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines = said.lines().filter(|line| line.contains("step=") && line.contains(" sps=")).count();
+        assert_eq!(lines, if arguments[0] == "demo" { 1 } else { 2 }, "{said}");
+        assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), lines);
+    }
+}
+
+#[test]
 fn a_monitor_tells_at_its_interval_and_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("metrics.jsonl");

@@ -194,6 +194,13 @@ fn a_baseline_is_saved_where_it_is_named() {
     assert!(folder.path().join("main.json").is_file() && folder.path().join("main_phalanx").is_file());
     assert!(!folder.path().join("benchmark_results/baseline_results.json").exists(), "and nowhere else");
     assert!(stdout(&output).contains("baseline: main.json"), "{}", stdout(&output));
+    // What the suite has written is found without being told where it is.
+    let trend = json(&bench(folder.path(), &["trend", "--json"]));
+    assert!(!trend["series"].as_array().unwrap().is_empty());
+    let report = json(&bench(folder.path(), &["report", "--format", "json"]));
+    assert!(report["summary"]["total_benchmarks"].as_u64() > Some(0), "{report}");
+    let plot = bench(folder.path(), &["plot", "--plot-type", "trends"]);
+    assert!(stderr(&plot).contains("no data for performance_trends in benchmark_results"), "{}", stderr(&plot));
 }
 
 #[test]

@@ -226,6 +226,12 @@ fn baselines_are_kept_and_compared() {
     let cited = stdout(&["bench", "cite", file.to_str().unwrap()]);
     assert!(cited.contains("ARC-v0") && cited.contains("Toolchain:       rustc"), "{cited}");
 
+    let command = ["bench", "baseline", "-t", "large", "-b", "1,1M", "--memory-budget", "1M"];
+    let large = json(&with_plan(&command, &folder));
+    let refused = &large["batch_scaling"]["1000000"];
+    assert!(refused["error"].as_str().unwrap().contains("but the budget is 1.00 MiB"), "{refused}");
+    assert!(large["batch_scaling"]["1"]["steps_per_second"].as_f64() > Some(0.0));
+
     std::fs::write(folder.0.path().join("benchmark_broken.json"), "{").unwrap();
     let output = phalanx(&["compare", "--results-dir", folder.path()]);
     let said = String::from_utf8(output.stderr).unwrap();

@@ -13,6 +13,7 @@ use phalanx_core::safety::SafetyMode;
 use phalanx_core::snapshot;
 use phalanx_core::stats::MeanStd;
 use phalanx_envs::registry::{self, Entry};
+use phalanx_lab::case::rule_of_thumb;
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     if let Some(threads) = args.threads.filter(|threads| *threads > MAX_THREADS) {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
-    let auto_tune = autotune::is_wanted(args.auto_tune, args.scan_chunk_size)?;
+    let auto_tune = args.tune.is_wanted(args.scan_chunk_size)?;
     let total_steps = (args.steps as u64).saturating_mul(args.num_envs as u64);
     if total_steps > MAX_TOTAL_STEPS {
         let (steps, envs) = (args.steps, args.num_envs);
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let (chunk, threads) = if auto_tune {
         autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?
     } else {
-        let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
+        let chunk = args.scan_chunk_size.unwrap_or_else(|| rule_of_thumb(args.num_envs));
         (chunk, args.threads.unwrap_or_else(machine::cores))
     };
     let pool = Pool::try_new(threads);
@@ -188,15 +189,6 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         checksum: format!("{:016x}", rollout.checksum()),
     };
     if args.output.json { print_json(&report) } else { print(&table(&report)) }
-}
-
-/// The rule of thumb for a chunk size that nobody has tuned.
-pub(crate) fn default_chunk(num_envs: usize) -> usize {
-    match num_envs {
-        0..10_000 => 256,
-        10_000..=1_100_000 => 128,
-        _ => 32,
-    }
 }
 
 /// Refuses what would not fit into memory, before anything large is allocated.

@@ -7,11 +7,11 @@ use phalanx_core::Error;
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
 use phalanx_lab::case::rule_of_thumb;
-use phalanx_lab::format::{format_bytes, format_number, format_seconds};
+use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
 use phalanx_lab::precision;
-use phalanx_lab::record::Checksum;
+use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::CONFIDENCE;
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
@@ -19,10 +19,11 @@ use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, count};
+use crate::args::{OutputArgs, TuneArgs, count};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 use crate::tally::Tally;
 use crate::{machine, workloads};
 
@@ -34,7 +35,7 @@ pub(crate) struct ThroughputArgs {
     #[arg(long, conflicts_with = "num_envs")]
     full: bool,
     /// Measure chunk sizes from 8 to 512 (8 to 256 for gene circuits) at one number of environments
-    #[arg(long, conflicts_with_all = ["full", "scan_chunk_size"])]
+    #[arg(long, conflicts_with_all = ["full", "scan_chunk_size", "auto_tune"])]
     scan_chunks: bool,
     /// Environment, by name or alias; may be given several times [default: CartPole-v1]
     #[arg(long = "env", value_name = "E")]
@@ -55,6 +56,10 @@ pub(crate) struct ThroughputArgs {
     /// Sizes that need more memory are skipped: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
+    #[command(flatten)]
+    tune: TuneArgs,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
@@ -126,7 +131,8 @@ struct BestChunk {
 
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let device = args.device.resolve()?;
-    let jobs = jobs(args)?;
+    let jobs = tuned(jobs(args)?, args)?;
+    let mut monitor = args.monitor.start()?;
     let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
     let target = args.results.target(&format!("throughput_{device}"))?;
     let binary = own_binary()?;
@@ -157,9 +163,13 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
     let plan = args.plan.plan();
     let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let outcomes =
-        precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, _| tally.advance(&case.id()));
+    let mut monitored = Ok(());
+    let outcomes = precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, process| {
+        tally.advance(&case.id());
+        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
+    });
     drop(tally);
+    monitored.and_then(|()| monitor.close())?;
 
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();
@@ -246,6 +256,21 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
         }
     }
     Ok(jobs)
+}
+
+/// The jobs with the chunk sizes that are fastest here, if that is wanted. Where chunk sizes are compared, and where the
+/// host steps, there is nothing to tune.
+fn tuned(jobs: Vec<Job>, args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
+    if !args.tune.is_wanted(args.scan_chunk_size.first().copied())? || args.scan_chunks {
+        return Ok(jobs);
+    }
+    let tune = |mut job: Job| {
+        if job.case.kind != Kind::HostApiRandom {
+            job.case.scan_chunk_size = workloads::tuned_chunk(&job.case, args.output.quiet)?;
+        }
+        Ok(Job::new(job.case, job.num_steps))
+    };
+    jobs.into_iter().map(tune).collect()
 }
 
 fn sizes(args: &ThroughputArgs, heavy: bool) -> Vec<Size> {
