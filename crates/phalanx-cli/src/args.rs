@@ -116,15 +116,20 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "P", default_value = "random")]
     pub(crate) policy: String,
     /// Argument of the policy, such as kp=2; may be given several times
-    #[arg(long = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    #[arg(long = "policy-arg", alias = "agent-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     pub(crate) policy_args: Vec<(String, String)>,
 }
 
 impl PolicyArgs {
     pub(crate) fn parse(&self, spec: &EnvSpec) -> Result<Policy, Failure> {
         let arguments: Vec<_> = self.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        Ok(Policy::parse(&self.policy, &arguments, spec)?)
+        Ok(Policy::parse(policy_name(&self.policy), &arguments, spec)?)
     }
+}
+
+/// The engine's name of a policy, which papers write in two words.
+pub(crate) fn policy_name(name: &str) -> &str {
+    if name == "bang-bang" { "bangbang" } else { name }
 }
 
 /// Of every command that takes a chunk size.

@@ -105,7 +105,7 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     {
         assert!(cited.contains(part), "{part} in {cited}");
     }
-    let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json"]);
+    let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json", "--quiet"]);
     assert_eq!(from_records["env"], "CartPole-v1");
 }
 
@@ -145,6 +145,10 @@ fn other_kinds_are_measured_and_named() {
     assert_eq!(kind(&["--kind", "host_api_random", "--env", "arc"]), ("host_api_random".to_owned(), "random".into()));
     let bangbang = kind(&["--agent", "bangbang", "--agent-arg", "obs_field=theta"]);
     assert_eq!(bangbang, ("policy_rollout".to_owned(), "bangbang".into()));
+    // As autotune and rollout call it.
+    assert_eq!(kind(&["--policy", "bang-bang", "--policy-arg", "obs_field=theta"]), bangbang);
+    let rollout = ["rollout", "--env", "cartpole", "--steps", "10", "--json", "--quiet"];
+    json(&[&rollout[..], &["--policy", "bang-bang", "--agent-arg", "obs_field=theta"]].concat());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use phalanx_core::rollout::Rollout;
 use phalanx_envs::registry;
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number, format_seconds};
+use phalanx_lab::memory;
 use serde::Serialize;
 use serde_json::json;
 
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
     let sample = entry.batch(&config)?;
     let random = Policy::parse("random", &[], sample.spec())?;
     let bytes = (sample.bytes_per_env() + Rollout::new(random, sample.as_ref()).bytes_per_env()) * num_envs as f64;
-    if let Some(available) = machine::available_bytes().filter(|available| bytes > *available as f64) {
+    if let Some(available) = memory::available_bytes().filter(|available| bytes > *available as f64) {
         return Err(Failure::input(format!(
             "--num-envs is {num_envs}, which needs {} of memory, but {} are available",
             format_bytes(bytes),

@@ -14,6 +14,7 @@ use phalanx_core::snapshot;
 use phalanx_core::stats::MeanStd;
 use phalanx_envs::registry::{self, Entry};
 use phalanx_lab::case::rule_of_thumb;
+use phalanx_lab::memory;
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
@@ -185,7 +186,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         scored_episodes: (!spec.scores.is_empty()).then(|| stats.scored()),
         scores,
         bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
-        peak_rss_bytes: machine::peak_rss_bytes(),
+        peak_rss_bytes: memory::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
     };
     if args.output.json { print_json(&report) } else { print(&table(&report)) }
@@ -196,7 +197,7 @@ fn check_memory(entry: &Entry, config: &BatchConfig, args: &RolloutArgs) -> Resu
     // A whole block shows what an environment takes; building it checks the parameters and the policy.
     let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
     let policy = args.policy.parse(sample.spec())?;
-    let Some(available) = machine::available_bytes() else { return Ok(()) };
+    let Some(available) = memory::available_bytes() else { return Ok(()) };
     let per_env = sample.bytes_per_env() + Rollout::new(policy, sample.as_ref()).bytes_per_env();
     let needed = per_env * config.num_envs as f64;
     if needed <= available as f64 {

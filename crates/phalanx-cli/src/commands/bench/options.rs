@@ -12,7 +12,7 @@ use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::record::Kind;
 
-use crate::args::key_value;
+use crate::args::{key_value, policy_name};
 use crate::failure::Failure;
 use crate::files;
 
@@ -131,10 +131,10 @@ pub(crate) struct CaseArgs {
     #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     settings: Vec<(String, String)>,
     /// What acts: random, or a policy of `phalanx rollout`
-    #[arg(long, value_name = "A", default_value = "random")]
+    #[arg(long, alias = "policy", value_name = "A", default_value = "random")]
     agent: String,
     /// Argument of the agent, such as kp=2; may be given several times
-    #[arg(long = "agent-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    #[arg(long = "agent-arg", alias = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     agent_args: Vec<(String, String)>,
     /// What the timed region contains: fused_random_rollout, policy_rollout or host_api_random [default: by
     /// the agent]
@@ -155,7 +155,7 @@ impl CaseArgs {
         let kind = self.kind()?;
         Ok(CaseSpec {
             settings: self.settings.clone(),
-            agent: self.agent.clone(),
+            agent: policy_name(&self.agent).to_owned(),
             agent_args: self.agent_args.clone(),
             kind,
             threads,
