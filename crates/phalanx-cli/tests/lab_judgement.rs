@@ -85,6 +85,18 @@ fn sides_that_compute_different_things_are_not_compared() {
     assert!(stderr(&output).contains("the checksums differ") && stdout(&output).is_empty(), "{}", stderr(&output));
 }
 
+#[test]
+fn a_worker_that_dies_is_not_the_user_s_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    // It says what it is, and ends at the first case.
+    let dying = folder.path().join("dying");
+    std::fs::write(&dying, format!("#!/bin/sh\nhead -n 1 | grep -v prepare | '{PHALANX}' \"$@\"\n")).unwrap();
+    make_executable(&dying);
+    let output = bench(folder.path(), &["ab", PHALANX, dying.to_str().unwrap(), "--case", CASE, "--quiet"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("dying as a worker"), "{}", stderr(&output));
+}
+
 fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -199,6 +211,15 @@ fn a_baseline_is_saved_where_it_is_named() {
     assert!(!trend["series"].as_array().unwrap().is_empty());
     let report = json(&bench(folder.path(), &["report", "--format", "json"]));
     assert!(report["summary"]["total_benchmarks"].as_u64() > Some(0), "{report}");
+    assert!(stdout(&bench(folder.path(), &["trend", "--format", "html"])).starts_with("<!doctype html>"));
+    let stored = |more: &[&str]| bench(folder.path(), &[&["kpi", "--history", "benchmark_results"][..], more].concat());
+    assert!(stdout(&stored(&["--format", "html"])).contains("compilation_time_s"));
+    std::fs::write(folder.path().join("kpi.toml"), "[compilation_time_s]\ntarget = 1e-9\nalert = 1e-8\n").unwrap();
+    let alarmed = stored(&["--format", "json", "--kpi", "kpi.toml"]);
+    assert_eq!(alarmed.status.code(), Some(10), "stored figures against the targets of today: {}", stderr(&alarmed));
+    assert_eq!(json(&alarmed)["run_id"], records(&folder.path().join("benchmark_results"))[0]["run_id"]);
+    let none = bench(folder.path(), &["kpi", "--history", "cache"]);
+    assert!(none.status.code() == Some(2) && stderr(&none).contains("has no report"), "{}", stderr(&none));
     let plot = bench(folder.path(), &["plot", "--plot-type", "trends"]);
     assert!(stderr(&plot).contains("no data for performance_trends in benchmark_results"), "{}", stderr(&plot));
 }

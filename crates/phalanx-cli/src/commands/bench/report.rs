@@ -30,8 +30,9 @@ pub(crate) struct ReportArgs {
     output: OutputArgs,
 }
 
+/// How stored results are told.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Text,
     Json,
     Html,

@@ -2,16 +2,21 @@
 
 use std::fmt::Write as _;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use phalanx_lab::calibrations;
+use phalanx_lab::files::Damage;
 use phalanx_lab::format::format_number;
 use phalanx_lab::history::{self, Series, SeriesTrend};
 use phalanx_lab::record::{self, Records};
+use phalanx_lab::report::Report;
+use phalanx_lab::results::Results;
 use phalanx_lab::stats::trend::Direction;
+use phalanx_lab::timestamp::Timestamp;
 use serde::Serialize;
 
 use super::options::{HistoryArgs, listed};
 use super::paired::percentage;
+use super::report::Format;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -29,23 +34,23 @@ pub(crate) struct TrendArgs {
     /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor)]
     #[arg(long, value_name = "PCT", value_parser = percentage)]
     noise: Option<f64>,
-    /// Output format
+    /// What to print; html is the page of `bench report`
     #[arg(long, value_name = "F", default_value = "text")]
-    format: TrendFormat,
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum TrendFormat {
-    Text,
-    Json,
 }
 
 #[derive(Serialize)]
 struct Document {
     series: Vec<SeriesTrend>,
     skipped: Vec<String>,
+}
+
+impl Document {
+    fn new(series: Vec<SeriesTrend>, damaged: &[Damage]) -> Self {
+        Self { series, skipped: damaged.iter().map(ToString::to_string).collect() }
+    }
 }
 
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
@@ -74,11 +79,16 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
     if trends.is_empty() {
         return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
     }
-    if args.output.json || args.format == TrendFormat::Json {
-        let skipped = all.damaged.iter().map(ToString::to_string).collect();
-        return print_json(&Document { series: trends, skipped });
+    match args.format {
+        _ if args.output.json => print_json(&Document::new(trends, &all.damaged)),
+        Format::Json => print_json(&Document::new(trends, &all.damaged)),
+        Format::Html => {
+            let mut results = Results::default();
+            results.read_folders(&folders)?;
+            print(&Report::of(&results, Timestamp::now()).html())
+        }
+        Format::Text => print(&trends.iter().map(text).collect::<String>()),
     }
-    print(&trends.iter().map(text).collect::<String>())
 }
 
 /// What identical code has shown on the machine of a series, whatever the plan was.
