@@ -206,7 +206,10 @@ fn a_baseline_is_saved_where_it_is_named() {
     assert!(folder.path().join("main.json").is_file() && folder.path().join("main_phalanx").is_file());
     assert!(!folder.path().join("benchmark_results/baseline_results.json").exists(), "and nowhere else");
     assert!(stdout(&output).contains("baseline: main.json"), "{}", stdout(&output));
-    // What the suite has written is found without being told where it is.
+    // What lies in the suite's folder is found without being told where it is.
+    let tiny = ["--processes", "1", "--samples", "2", "--sample-ms", "1", "--time-budget", "0", "--quiet"];
+    let throughput = ["throughput", "--num-envs", "64", "--num-steps", "8", "--results-dir", "benchmark_results"];
+    assert!(bench(folder.path(), &[&throughput[..], &tiny].concat()).status.success());
     let trend = json(&bench(folder.path(), &["trend", "--json"]));
     assert!(!trend["series"].as_array().unwrap().is_empty());
     let report = json(&bench(folder.path(), &["report", "--format", "json"]));

@@ -341,14 +341,14 @@ pub fn typical_time(times: &[Vec<f64>]) -> (f64, Option<Interval>) {
     let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
     let first = medians.first().copied().unwrap_or(f64::NAN);
     // Relative to the first, so that equal medians have exactly themselves as their mean.
-    let logs = |times: &[f64]| times.iter().map(|time| (time / first).ln()).collect::<Vec<_>>();
-    let centre = first * mean(&logs(&medians)).exp();
+    let centre = first * mean(&medians.iter().map(|median| (median / first).ln()).collect::<Vec<_>>()).exp();
     let spread = match times {
-        [only] => logs(only),
-        _ => logs(&medians),
+        [_] => interval(times),
+        _ => interval(&medians.iter().map(|median| vec![*median]).collect::<Vec<_>>()),
     };
-    let interval = mean_interval(&spread, CONFIDENCE).map(|found| Interval::around(0.0, found.width() / 2.0));
-    (centre, interval.map(|interval| interval.map(|log| centre * log.exp())))
+    let half_width = |found: Interval| (found.high / found.low).ln() / 2.0;
+    let around = |half: f64| Interval::around(0.0, half).map(|log| centre * log.exp());
+    (centre, spread.map(half_width).map(around))
 }
 
 /// The 95 % interval of the time for each step: of the means of processes if there are several, else of the samples
