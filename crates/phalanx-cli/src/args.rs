@@ -116,14 +116,35 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "P", default_value = "random")]
     pub(crate) policy: String,
     /// Argument of the policy, such as kp=2; may be given several times
-    #[arg(long = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    #[arg(long = "policy-arg", alias = "agent-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     pub(crate) policy_args: Vec<(String, String)>,
 }
 
 impl PolicyArgs {
     pub(crate) fn parse(&self, spec: &EnvSpec) -> Result<Policy, Failure> {
         let arguments: Vec<_> = self.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        Ok(Policy::parse(&self.policy, &arguments, spec)?)
+        Ok(Policy::parse(policy_name(&self.policy), &arguments, spec)?)
+    }
+}
+
+/// The engine's name of a policy, which papers write in two words.
+pub(crate) fn policy_name(name: &str) -> &str {
+    if name == "bang-bang" { "bangbang" } else { name }
+}
+
+/// Of every command that takes a chunk size.
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// Measure which chunk size is fastest here (and how many threads, unless that is said), or use what was measured
+    /// before; also by PHALANX_AUTO_TUNE=1
+    #[arg(long)]
+    auto_tune: bool,
+}
+
+impl TuneArgs {
+    /// Whether the user wants tuning; a chunk size beside it is a contradiction.
+    pub(crate) fn is_wanted(&self, scan_chunk_size: Option<usize>) -> Result<bool, Failure> {
+        crate::commands::autotune::is_wanted(self.auto_tune, scan_chunk_size)
     }
 }
 
@@ -143,10 +164,8 @@ pub(crate) struct RolloutArgs {
     /// [default: 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
     #[arg(long, value_name = "K", value_parser = count)]
     pub(crate) scan_chunk_size: Option<usize>,
-    /// Measure which chunk size (and number of threads) is fastest here, or use what was measured before; also by
-    /// PHALANX_AUTO_TUNE=1
-    #[arg(long)]
-    pub(crate) auto_tune: bool,
+    #[command(flatten)]
+    pub(crate) tune: TuneArgs,
     /// Threads that share the work [default: all cores]
     #[arg(long, value_name = "J", value_parser = count)]
     pub(crate) threads: Option<usize>,
@@ -253,6 +272,8 @@ pub(crate) struct TraceArgs {
 pub(crate) struct DemoArgs {
     #[command(subcommand)]
     pub(crate) command: Option<DemoCommand>,
+    #[command(flatten)]
+    pub(crate) monitor: crate::monitoring::MonitorArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

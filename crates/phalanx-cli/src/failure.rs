@@ -3,6 +3,9 @@
 use std::io;
 use std::process::ExitCode;
 
+use phalanx_lab::Error as Lab;
+use phalanx_lab::stats::verdict::Verdict;
+
 use crate::config_file::Origin;
 
 /// A reason to stop.
@@ -66,26 +69,56 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
+        let code = self.exit_code();
         match self {
-            Self::ClosedPipe => ExitCode::SUCCESS,
+            Self::ClosedPipe | Self::Verdict(_) => {}
             Self::Help(error) => {
                 // Printing help can only fail for want of a reader.
                 let _ = error.print();
-                ExitCode::SUCCESS
             }
-            Self::Verdict(code) => ExitCode::from(code),
-            Self::Lab(phalanx_lab::Error::ChecksumMismatch { .. }) => {
-                eprintln!("error: {self}");
-                ExitCode::from(phalanx_lab::stats::verdict::Verdict::ChecksumMismatch.exit_code(true))
-            }
-            Self::Write { .. } | Self::Lab(phalanx_lab::Error::Write { .. }) => {
-                eprintln!("error: {self}");
-                ExitCode::from(1)
-            }
-            Self::Input(_) | Self::Engine(_) | Self::Lab(_) | Self::File { .. } => {
-                eprintln!("error: {self}");
-                ExitCode::from(2)
-            }
+            _ => eprintln!("error: {self}"),
+        }
+        ExitCode::from(code)
+    }
+
+    /// What the table in `main.rs` says.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::ClosedPipe | Self::Help(_) => 0,
+            Self::Verdict(code) => *code,
+            Self::Write { .. } => 1,
+            Self::Lab(Lab::ChecksumMismatch { .. }) => Verdict::ChecksumMismatch.exit_code(true),
+            // The user asked for something sensible, and it went wrong on the way.
+            Self::Lab(
+                Lab::Write { .. }
+                | Lab::Worker { .. }
+                | Lab::Profile(_)
+                | Lab::Interrupt(_)
+                | Lab::Subject(_)
+                | Lab::OutOfMemory { .. },
+            ) => 1,
+            Self::Input(_) | Self::Engine(_) | Self::Lab(_) | Self::File { .. } => 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_outside_of_the_input_is_told_apart() {
+        let worker = Lab::Worker { binary: "phalanx".into(), reason: "it was killed".to_owned() };
+        for (failure, code) in [
+            (Failure::from(worker), 1),
+            (Lab::OutOfMemory { bytes: 1e12 }.into(), 1),
+            (Lab::Profile("no timer".to_owned()).into(), 1),
+            (Lab::Tag { tag: "a/b".to_owned() }.into(), 2),
+            (Failure::input("wrong"), 2),
+            (Lab::ChecksumMismatch { case: String::new(), a: String::new(), b: String::new() }.into(), 14),
+            (Failure::ClosedPipe, 0),
+        ] {
+            assert_eq!(failure.exit_code(), code, "{failure}");
         }
     }
 }

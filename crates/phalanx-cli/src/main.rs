@@ -5,6 +5,11 @@
 //! | 0 | done (also when the reader of a pipe has gone) |
 //! | 1 | something outside of the input failed, such as writing a file |
 //! | 2 | the input is wrong; one sentence on stderr says what, where and what is allowed |
+//! | 10 | regressed, or a key figure in alarm |
+//! | 11 | inconclusive, where a clear answer was asked for |
+//! | 12 | too noisy to tell |
+//! | 13 | the sides of a comparison measure different things |
+//! | 14 | the sides of a comparison computed different things |
 
 mod args;
 mod commands;

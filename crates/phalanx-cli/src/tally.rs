@@ -36,6 +36,14 @@ impl Tally {
         Self { unit, total: total as u64, done: 0, display }
     }
 
+    /// Prints a line on standard error without tearing the bar.
+    pub(crate) fn line(&self, text: &str) {
+        match &self.display {
+            Display::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
+            _ => eprintln!("{text}"),
+        }
+    }
+
     /// One more is done. There may be more than were announced.
     pub(crate) fn advance(&mut self, what: &str) {
         self.done += 1;

@@ -11,12 +11,15 @@ use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
+use phalanx_lab::format::format_bytes;
 use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{self, Checksum, Word};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
 
+use crate::args::{EnvArgs, PolicyArgs};
+use crate::commands::autotune;
 use crate::failure::Failure;
 
 /// Builds the workload of a case.
@@ -39,6 +42,34 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
             Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind)))
         }
     }
+}
+
+/// Why a case does not fit into a budget, if it does not; without one everything fits.
+pub(crate) fn fits(predicted: &Predicted, budget: Option<u64>) -> Result<(), String> {
+    match budget.map(|budget| budget as f64).filter(|budget| predicted.total() > *budget) {
+        Some(budget) => {
+            let (needed, budget) = (format_bytes(predicted.total()), format_bytes(budget));
+            Err(format!("needs {needed} of memory, but the budget is {budget}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The chunk size that is fastest for a case on this machine, measured now or remembered.
+pub(crate) fn tuned_chunk(case: &CaseSpec, quiet: bool) -> Result<usize, Failure> {
+    let safety = config(case)?.safety.mode;
+    let env = EnvArgs {
+        env: case.env.clone(),
+        settings: case.settings.clone(),
+        tasks: None,
+        safety,
+        constraints: Vec::new(),
+        seed: case.seed,
+        config_file: None,
+    };
+    let policy = PolicyArgs { policy: case.agent.clone(), policy_args: case.agent_args.clone() };
+    let (chunk, _) = autotune::for_rollout(&env, &policy, case.num_envs, Some(case.threads), quiet)?;
+    Ok(chunk)
 }
 
 /// The batch of a case.

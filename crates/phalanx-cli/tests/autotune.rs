@@ -78,6 +78,7 @@ fn tuning_is_measured_once_shown_and_cleared() {
     assert!(env["bytes_per_env"].as_f64().unwrap() > 30.0 && env["profiled_with_num_envs"] == 1000);
     assert!(document["agent_profiles"]["random"]["forward_us"].as_f64().unwrap() > 0.0);
     assert_eq!(json(cache, &["autotune", "show-cache", "--json"]), document);
+    assert_eq!(json(cache, &["autotune", "--show-cache", "--json"]), document);
     assert!(stdout(cache, &["autotune", "--show-cache"]).contains(key));
     let verify = ["autotune", "verify", "--env", "cartpole", "--num-envs", "64", "--threads", "1", "--sample-ms", "1"];
     let verdict = run(cache, &[&verify[..], &["--rounds", "3", "--most-seconds", "2"]].concat());
@@ -158,6 +159,36 @@ fn roll_outs_take_the_tuned_size_and_compute_the_same() {
 }
 
 #[test]
+fn every_command_with_a_chunk_size_can_tune_it_and_long_ones_can_be_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let threads = std::thread::available_parallelism().unwrap().to_string();
+    // Into the cache, so that nothing has to be measured below.
+    let tune = ["autotune", "--env", "cartpole", "--num-envs", "64", "--threads", &threads, "--sample-ms", "1"];
+    let tuned = json(folder.path(), &[&tune[..], &["--json"]].concat());
+    let results = folder.path().join("results");
+    let plan = ["--num-envs", "64", "--threads", &threads, "--processes", "2", "--samples", "2", "--sample-ms", "1"];
+    let more = ["--num-steps", "600", "--time-budget", "0", "--results-dir", results.to_str().unwrap(), "--json"];
+    let throughput = [&["bench", "throughput"], &plan[..], &more].concat();
+    let demo = ["demo", "performance", "--num-envs", "64", "--num-steps", "600", "--json"];
+    for (arguments, chunk) in [(&throughput[..], "/rows/0/scan_chunk_size"), (&demo[..], "/scan_chunk_size")] {
+        let auto = json(folder.path(), &[arguments, &["--auto-tune"]].concat());
+        assert_eq!(auto.pointer(chunk), Some(&tuned["scan_chunk_size"]), "{arguments:?}");
+        let output = command(folder.path(), arguments).env("PHALANX_AUTO_TUNE", "1").output().unwrap();
+        assert!(String::from_utf8(output.stderr).unwrap().contains("scan_chunk_size = "), "{arguments:?}");
+        let both = run(folder.path(), &[arguments, &["--auto-tune", "--scan-chunk-size", "8"]].concat());
+        assert!(refusal(&both).contains("--scan-chunk-size is 8, but --auto-tune"));
+
+        let log = folder.path().join("metrics.jsonl");
+        let monitor = ["--monitor", "--metrics-log", log.to_str().unwrap()];
+        let output = run(folder.path(), &[arguments, &monitor].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines = said.lines().filter(|line| line.contains("step=") && line.contains(" sps=")).count();
+        assert_eq!(lines, if arguments[0] == "demo" { 1 } else { 2 }, "{said}");
+        assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), lines);
+    }
+}
+
+#[test]
 fn a_monitor_tells_at_its_interval_and_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("metrics.jsonl");
@@ -167,12 +198,28 @@ fn a_monitor_tells_at_its_interval_and_in_its_log() {
     let told = String::from_utf8(output.stderr).unwrap();
     let steps: Vec<_> = told.lines().filter(|line| line.starts_with("step=")).collect();
     assert_eq!(steps.len(), 2, "{told}");
-    assert!(steps[0].starts_with("step=500 sps=") && steps[0].contains(" cpu=") && steps[0].contains("% mem="));
+    assert!(steps[0].starts_with("step=501 sps=") && steps[0].contains(" cpu=") && steps[0].contains("% mem="));
     let logged = fs::read_to_string(&log).unwrap();
     let readings: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((readings.len(), &readings[1]["step"]), (2, &Value::from(1000)));
+    assert_eq!((readings.len(), &readings[1]["step"]), (2, &Value::from(1001)));
     let alone = run(folder.path(), &[&rollout[..], &["--metrics-log", "x"]].concat());
     assert!(refusal(&alone).contains("--monitor"));
+}
+
+#[test]
+fn a_monitor_tells_of_every_step_the_first_and_the_last_included() {
+    let folder = tempfile::tempdir().unwrap();
+    for (steps, monitor, told) in [
+        ("1000", &["--monitor", "1000"][..], &[1000][..]),
+        ("1000", &["--monitor"], &[1000]),
+        ("300", &["--monitor", "200"], &[257, 300]),
+    ] {
+        let rollout = ["rollout", "--env", "cartpole", "--num-envs", "16", "--steps", steps];
+        let output = run(folder.path(), &[&rollout[..], monitor].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let found = said.lines().filter_map(|line| line.strip_prefix("step=")?.split(' ').next()?.parse::<u64>().ok());
+        assert_eq!(found.collect::<Vec<_>>(), told, "{steps} {monitor:?}: {said}");
+    }
 }
 
 #[cfg(unix)]
@@ -183,13 +230,17 @@ fn an_interrupt_loses_no_line_of_a_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("metrics.jsonl");
     let rollout = ["rollout", "--env", "cartpole", "--num-envs", "16", "--steps", "10G", "--scan-chunk-size", "100"];
-    let monitor = ["--monitor", "1000000", "--metrics-log", log.to_str().unwrap()];
+    let monitor = ["--monitor", "100000", "--metrics-log", log.to_str().unwrap()];
     let arguments = [&rollout[..], &monitor].concat();
     let mut child = command(folder.path(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
     // The first line has been told, and is still kept back by the log.
     let mut line = String::new();
     let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
+    while !line.starts_with("step=") {
+        // A slow build tells of its progress first.
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut errors, &mut line).unwrap() > 0);
+    }
     std::thread::sleep(Duration::from_millis(20));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());

@@ -85,6 +85,18 @@ fn sides_that_compute_different_things_are_not_compared() {
     assert!(stderr(&output).contains("the checksums differ") && stdout(&output).is_empty(), "{}", stderr(&output));
 }
 
+#[test]
+fn a_worker_that_dies_is_not_the_user_s_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    // It says what it is, and ends at the first case.
+    let dying = folder.path().join("dying");
+    std::fs::write(&dying, format!("#!/bin/sh\nhead -n 1 | grep -v prepare | '{PHALANX}' \"$@\"\n")).unwrap();
+    make_executable(&dying);
+    let output = bench(folder.path(), &["ab", PHALANX, dying.to_str().unwrap(), "--case", CASE, "--quiet"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("dying as a worker"), "{}", stderr(&output));
+}
+
 fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -109,6 +121,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
         (&["safety", "--env", "CartPole-v1"], "environment with constraints"),
         (&["trend", "--history", "missing"], "there is no folder missing"),
+        (&["trend", "--history", ".", "--json"], "no runs of such cases"),
     ] {
         let output = bench(folder.path(), arguments);
         let message = stderr(&output);
@@ -153,9 +166,14 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
         bench(folder.path(), &[&base[..], &TINY, more].concat())
     };
     let first = suite(&["--compare-baseline"]);
-    assert!(stderr(&first).contains("this run is the baseline from now on"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("nothing is compared"), "{}", stderr(&first));
+    assert!(!folder.path().join("out/baseline_results.json").exists(), "a baseline is saved on request only");
+    let wrong = suite(&["--baseline", "out/baseline_result.json"]);
+    assert_eq!(wrong.status.code(), Some(2), "a gate must not pass for want of its baseline");
+    assert!(stderr(&wrong).contains("out/baseline_result.json") && wrong.stdout.is_empty(), "{}", stderr(&wrong));
+    assert!(suite(&["--save-baseline"]).status.success());
     assert!(folder.path().join("out/baseline_phalanx").is_file());
-    let second = suite(&["--compare-baseline", "--markdown", "summary.md"]);
+    let second = suite(&["--baseline", "out/baseline_results.json", "--markdown", "summary.md"]);
     let report = json(&second);
     let results = report["results"].as_array().unwrap();
     let comparisons = report["comparisons"].as_object().unwrap();
@@ -176,7 +194,37 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
     assert!(stderr(&third).contains("stored numbers only"), "{}", stderr(&third));
     assert!(json(&third)["comparisons"].as_object().unwrap().values().all(|against| against["tier"] == 2));
     let files = std::fs::read_dir(folder.path().join("out")).unwrap().count();
-    assert_eq!(files, 1 + 3 + 3, "a baseline, three reports, three files of records");
+    assert_eq!(files, 1 + 4 + 4, "a baseline, four reports, four files of records");
+}
+
+#[test]
+fn a_baseline_is_saved_where_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = ["suite", "--categories", "startup", "--quiet", "--baseline", "main.json", "--save-baseline"];
+    let output = bench(folder.path(), &[&suite[..], &TINY].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(folder.path().join("main.json").is_file() && folder.path().join("main_phalanx").is_file());
+    assert!(!folder.path().join("benchmark_results/baseline_results.json").exists(), "and nowhere else");
+    assert!(stdout(&output).contains("baseline: main.json"), "{}", stdout(&output));
+    // What lies in the suite's folder is found without being told where it is.
+    let tiny = ["--processes", "1", "--samples", "2", "--sample-ms", "1", "--time-budget", "0", "--quiet"];
+    let throughput = ["throughput", "--num-envs", "64", "--num-steps", "8", "--results-dir", "benchmark_results"];
+    assert!(bench(folder.path(), &[&throughput[..], &tiny].concat()).status.success());
+    let trend = json(&bench(folder.path(), &["trend", "--json"]));
+    assert!(!trend["series"].as_array().unwrap().is_empty());
+    let report = json(&bench(folder.path(), &["report", "--format", "json"]));
+    assert!(report["summary"]["total_benchmarks"].as_u64() > Some(0), "{report}");
+    assert!(stdout(&bench(folder.path(), &["trend", "--format", "html"])).starts_with("<!doctype html>"));
+    let stored = |more: &[&str]| bench(folder.path(), &[&["kpi", "--history", "benchmark_results"][..], more].concat());
+    assert!(stdout(&stored(&["--format", "html"])).contains("compilation_time_s"));
+    std::fs::write(folder.path().join("kpi.toml"), "[compilation_time_s]\ntarget = 1e-9\nalert = 1e-8\n").unwrap();
+    let alarmed = stored(&["--format", "json", "--kpi", "kpi.toml"]);
+    assert_eq!(alarmed.status.code(), Some(10), "stored figures against the targets of today: {}", stderr(&alarmed));
+    assert_eq!(json(&alarmed)["run_id"], records(&folder.path().join("benchmark_results"))[0]["run_id"]);
+    let none = bench(folder.path(), &["kpi", "--history", "cache"]);
+    assert!(none.status.code() == Some(2) && stderr(&none).contains("has no report"), "{}", stderr(&none));
+    let plot = bench(folder.path(), &["plot", "--plot-type", "trends"]);
+    assert!(stderr(&plot).contains("no data for performance_trends in benchmark_results"), "{}", stderr(&plot));
 }
 
 #[test]

@@ -77,7 +77,12 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     assert_eq!((&scaling[0]["num_envs"], &scaling[0]["efficiency"]), (&Value::from(64), &Value::from(1.0)));
     assert!(scaling.iter().any(|point| point["retention"] == 1.0));
     assert_eq!(report["best_chunks"].as_array().unwrap().len(), 4);
-    assert_eq!(report["thread_scaling"][0]["points"].as_array().unwrap().len(), 2);
+    let threads = &report["thread_scaling"][0];
+    assert_eq!(threads["points"].as_array().unwrap().len(), 2);
+    assert!(
+        threads["law"]["law"].is_object() != threads["no_law"].is_string(),
+        "the law, or why there is none: {threads}"
+    );
 
     let names = folder.names();
     assert_eq!(names.len(), 2, "{names:?}");
@@ -100,7 +105,7 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     {
         assert!(cited.contains(part), "{part} in {cited}");
     }
-    let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json"]);
+    let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json", "--quiet"]);
     assert_eq!(from_records["env"], "CartPole-v1");
 }
 
@@ -124,6 +129,9 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
 
     let nothing = phalanx(&with_plan(&["bench", "throughput", "--num-envs", "1M", "--memory-budget", "1M"], &folder));
     assert_eq!(nothing.status.code(), Some(1), "a run that measures nothing has failed");
+    let memory = ["bench", "memory", "--num-envs", "1M", "--memory-budget", "1M", "--results-dir", folder.path()];
+    let nothing = phalanx(&memory);
+    assert_eq!(nothing.status.code(), Some(1), "{}", String::from_utf8_lossy(&nothing.stderr));
 }
 
 #[test]
@@ -137,6 +145,10 @@ fn other_kinds_are_measured_and_named() {
     assert_eq!(kind(&["--kind", "host_api_random", "--env", "arc"]), ("host_api_random".to_owned(), "random".into()));
     let bangbang = kind(&["--agent", "bangbang", "--agent-arg", "obs_field=theta"]);
     assert_eq!(bangbang, ("policy_rollout".to_owned(), "bangbang".into()));
+    // As autotune and rollout call it.
+    assert_eq!(kind(&["--policy", "bang-bang", "--policy-arg", "obs_field=theta"]), bangbang);
+    let rollout = ["rollout", "--env", "cartpole", "--steps", "10", "--json", "--quiet"];
+    json(&[&rollout[..], &["--policy", "bang-bang", "--agent-arg", "obs_field=theta"]].concat());
 }
 
 #[test]
@@ -217,6 +229,12 @@ fn baselines_are_kept_and_compared() {
     assert!(scaling.starts_with("Scaling of ARC-v0") && !scaling.contains("Date"), "{scaling}");
     let cited = stdout(&["bench", "cite", file.to_str().unwrap()]);
     assert!(cited.contains("ARC-v0") && cited.contains("Toolchain:       rustc"), "{cited}");
+
+    let command = ["bench", "baseline", "-t", "large", "-b", "1,1M", "--memory-budget", "1M"];
+    let large = json(&with_plan(&command, &folder));
+    let refused = &large["batch_scaling"]["1000000"];
+    assert!(refused["error"].as_str().unwrap().contains("but the budget is 1.00 MiB"), "{refused}");
+    assert!(large["batch_scaling"]["1"]["steps_per_second"].as_f64() > Some(0.0));
 
     std::fs::write(folder.0.path().join("benchmark_broken.json"), "{").unwrap();
     let output = phalanx(&["compare", "--results-dir", folder.path()]);

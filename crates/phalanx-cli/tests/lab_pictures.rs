@@ -120,6 +120,11 @@ fn our_own_library_is_measured_in_both_kinds() {
                     throughput_steps_per_s total_steps total_time_s library_version kind speedup_vs_slowest";
     assert!(required.split_whitespace().all(|column| columns.contains(&column)), "{columns:?}");
     assert!(columns.is_sorted());
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap();
+        let (low, high) = (number("throughput_ci_low"), number("throughput_ci_high"));
+        assert!((low..=high).contains(&number("throughput_steps_per_s")), "{row}");
+    }
     // What it writes can be drawn.
     let plot = json(&["bench", "plot", "--results-dir", results, "--plot-type", "comparison", "--json"]);
     assert_eq!(plot["files"].as_array().unwrap().len(), 2);
@@ -140,7 +145,18 @@ fn what_is_not_installed_is_a_row() {
     let missing: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["success"] == false).collect();
     assert_eq!(missing.len(), 5, "three of gymnasium, one each of the others");
     assert!(missing.iter().all(|row| row["error"].as_str().unwrap().contains("pip install")));
+    // One that crashes is a row as well, and ours are measured all the same.
+    std::fs::write(python, "#!/bin/sh\necho 'Illegal instruction' >&2\nexit 132\n").unwrap();
+    let report = json(&[&all[..], &QUICK, &["--json", "--quiet"]].concat());
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| (row["library"] == "phalanx") == (row["success"] == true)), "{rows:?}");
+    assert!(rows.iter().any(|row| row["error"].as_str().unwrap().contains("Illegal instruction")), "{rows:?}");
     refused(&["bench", "comparison", "--python", "/nothing/python"], "cannot run /nothing/python");
+    refused(&["bench", "comparison", "--output", "/nowhere/a.csv"], "its folder does not exist");
+    refused(
+        &["bench", "comparison", "--num-envs", "1M", "--memory-budget", "1M"],
+        "--num-envs is 1000000, which needs",
+    );
     refused(&["bench", "comparison", "--library", "gymnas"], "gymnasium");
     refused(&["bench", "comparison", "--env", "CartPol-v1"], "CartPole-v1");
 }

@@ -301,6 +301,7 @@ pub fn of_log_ratios(logs: impl Iterator<Item = f64>, confidence: f64, seed: u64
 pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> record::Summary {
     let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
     let all: Vec<f64> = times.concat();
+    let (typical, ci95) = typical_time(&times);
     let steady = processes.iter().flat_map(Process::steady_timings);
     let (wall, steps) = steady.fold((0.0, 0.0), |(wall, steps), t| (wall + t.wall_ns as f64, steps + t.steps as f64));
     let levels = TwoLevel::of(&times);
@@ -322,9 +323,9 @@ pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> 
         n_samples: all.len() as u64,
         discarded: processes.iter().map(|process| process.discarded() as u64).sum(),
         warmup_class: warmup_class(processes),
-        t_median: median(&all),
+        t_median: typical,
         t_mean: wall / steps,
-        ci95: interval(&times).map(|Interval { low, high }| [low, high]),
+        ci95: ci95.map(|Interval { low, high }| [low, high]),
         sigma_b: levels.map(|levels| levels.between.sqrt()),
         sigma_w: levels.map(|levels| levels.within.sqrt()),
         n_eff: Some(times.iter().map(|times| descriptive::effective_size(times)).sum()),
@@ -332,6 +333,22 @@ pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> 
         memory,
         extra: Map::new(),
     }
+}
+
+/// The time for each step and its 95 % interval, which contains it: the median of the only process, or the geometric mean
+/// of the medians of several. Where others disturb the machine, a mean says more about them than about the case.
+pub fn typical_time(times: &[Vec<f64>]) -> (f64, Option<Interval>) {
+    let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
+    let first = medians.first().copied().unwrap_or(f64::NAN);
+    // Relative to the first, so that equal medians have exactly themselves as their mean.
+    let centre = first * mean(&medians.iter().map(|median| (median / first).ln()).collect::<Vec<_>>()).exp();
+    let spread = match times {
+        [_] => interval(times),
+        _ => interval(&medians.iter().map(|median| vec![*median]).collect::<Vec<_>>()),
+    };
+    let half_width = |found: Interval| (found.high / found.low).ln() / 2.0;
+    let around = |half: f64| Interval::around(0.0, half).map(|log| centre * log.exp());
+    (centre, spread.map(half_width).map(around))
 }
 
 /// The 95 % interval of the time for each step: of the means of processes if there are several, else of the samples
@@ -436,6 +453,23 @@ mod tests {
             .map(|(i, time)| time * if i < 17 { 1.0 } else { 1.2 } + 0.02 * (i % 2) as f64)
             .collect();
         assert!(!pair(&a).is_steady());
+    }
+
+    #[test]
+    fn a_time_lies_in_its_interval_however_skewed_the_samples_are() {
+        let skewed = |shift: f64| -> Vec<f64> {
+            (0..24).map(|i| if i < 16 { 10.0 + shift } else { 40.0 + shift + f64::from(i) }).collect()
+        };
+        for times in [vec![skewed(0.0)], vec![skewed(0.0), skewed(0.1), skewed(0.3), skewed(0.9)]] {
+            let (time, interval) = typical_time(&times);
+            assert!((10.0..11.0).contains(&time), "{time}");
+            assert!(interval.unwrap().contains(time), "{time} in {interval:?}");
+        }
+        let processes = [0.0, 0.1, 0.3].map(|shift| process(&skewed(shift)));
+        let summary = summary("r", "c", Arm::A, &processes);
+        let [low, high] = summary.ci95.unwrap();
+        assert!((low..=high).contains(&summary.t_median), "{} in {low} to {high}", summary.t_median);
+        assert_eq!(typical_time(&[vec![1.0, 3.0, 2.0]]).0, 2.0);
     }
 
     #[test]

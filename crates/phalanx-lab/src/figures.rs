@@ -2,15 +2,18 @@
 //!
 //! A new figure is a function from results to a picture and a row of [`FIGURES`].
 
+use std::collections::HashMap;
+
 use phalanx_render::bars::{Bar, Bars, Group};
 use phalanx_render::plot::{Datum, Form, Layer, Marker, Plot, PlotAxis, Scale, series_colour, short_number};
 use phalanx_render::{Colour, Scene, Text, png, raster, svg};
 
 use crate::record::Kind;
-use crate::results::{Peer, Rate, Results, Spread, readable_time};
+use crate::results::{Peer, Rate, Results, SeriesKey, Spread, readable_time};
 use crate::stats::change_points::{Settings, detect};
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
+use crate::throughput::MEGABYTE;
 
 /// Pixels per inch of the pictures, whose scenes have 96 units per inch.
 const DOTS_PER_INCH: f64 = 150.0;
@@ -109,9 +112,20 @@ fn best_by<'a, K: PartialEq>(
     lines
 }
 
+/// Rates without those that a later run has measured again: a build of yesterday is not the one of today, however fast.
+pub(crate) fn latest(results: &Results) -> Vec<&Rate> {
+    let key = |rate: &Rate| (rate.series(), rate.device.clone(), rate.num_envs as u64, rate.chunk as u64);
+    let mut newest: HashMap<_, &str> = HashMap::new();
+    for rate in &results.rates {
+        let time = newest.entry(key(rate)).or_insert(&rate.time);
+        *time = (*time).max(&rate.time);
+    }
+    results.rates.iter().filter(|rate| newest[&key(rate)] == rate.time).collect()
+}
+
 /// Lines over the number of environments, on one device.
 fn scaling_lines<'a>(results: &'a Results, device: &str) -> Vec<Line<'a>> {
-    let of_device = results.rates.iter().filter(|rate| rate.device == device && rate.num_envs > 0.0);
+    let of_device = latest(results).into_iter().filter(|rate| rate.device == device && rate.num_envs > 0.0);
     let mut lines = best_by(of_device, Rate::series, |rate| rate.num_envs);
     lines.retain(|(_, points)| points.len() > 1);
     lines.sort_by_key(|(_, points)| std::cmp::Reverse(points.len()));
@@ -120,11 +134,9 @@ fn scaling_lines<'a>(results: &'a Results, device: &str) -> Vec<Line<'a>> {
     lines.into_iter().map(|(key, points)| Line { name: series_name(&key, &keys), points }).collect()
 }
 
-type SeriesKey = (String, String, Option<Kind>, u64);
-
 /// The environment, and whatever else tells it from the others.
 fn series_name(key: &SeriesKey, all: &[SeriesKey]) -> String {
-    let (env, agent, kind, threads) = key;
+    let (env, agent, kind, threads, settings) = key;
     let differ = |of: fn(&SeriesKey) -> String| all.iter().any(|other| of(other) != of(key));
     let mut name = if env.is_empty() { "unnamed".to_owned() } else { env.clone() };
     if differ(|key| key.2.map_or("", Kind::name).to_owned()) {
@@ -135,6 +147,9 @@ fn series_name(key: &SeriesKey, all: &[SeriesKey]) -> String {
     }
     if differ(|key| key.3.to_string()) && *threads > 0 {
         name += &format!(" {threads} thread{}", if *threads == 1 { "" } else { "s" });
+    }
+    for setting in settings.iter().filter(|setting| all.iter().any(|other| !other.4.contains(setting))) {
+        name += &format!(" {setting}");
     }
     name
 }
@@ -275,7 +290,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
             points
         };
         let data = |points: &[(f64, f64)], labels: bool| -> Vec<Datum> {
-            let label = |mb: f64| if labels { format!("{} MB", rate_text(mb)) } else { String::new() };
+            let label = |mb: f64| if labels { format!("{} MiB", rate_text(mb)) } else { String::new() };
             points.iter().map(|(n, mb)| Datum::new(*n, *mb).label(label(*mb))).collect()
         };
         let (peak, arrays, predicted) = (line(&|m| m.peak_rss_mb), line(&|m| m.arrays_mb), line(&|m| m.predicted_mb));
@@ -292,7 +307,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
         if !predicted.is_empty() {
             layers.push(Layer::dashed(format!("{env}: predicted"), GREY, data(&predicted, false)));
         }
-        let bytes: Vec<(f64, f64)> = peak.iter().map(|(n, mb)| (*n, mb * 1e6)).collect();
+        let bytes: Vec<(f64, f64)> = peak.iter().map(|(n, mb)| (*n, mb * MEGABYTE)).collect();
         if let Some(growth) = MemoryGrowth::of(&bytes) {
             let (low, high) = (growth.interval.low, growth.interval.high);
             notes.push(format!("{env}: {:.1} B per environment [{low:.1}, {high:.1}]", growth.bytes_per_env));
@@ -302,7 +317,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
     if layers.is_empty() {
         return None;
     }
-    let (x, y) = (PlotAxis::log("environments"), PlotAxis::log("memory (MB)"));
+    let (x, y) = (PlotAxis::log("environments"), PlotAxis::log("memory (MiB)"));
     Some(Plot::new("Memory by number of environments", x, y, layers).note(notes.join("; ")).scene())
 }
 
@@ -322,7 +337,7 @@ pub(crate) fn rate_text(rate: f64) -> String {
 
 /// Steps per second by chunk size, with the best marked.
 fn scan_chunk_sensitivity(results: &Results) -> Option<Scene> {
-    let with_chunk = results.rates.iter().filter(|rate| rate.chunk > 0.0);
+    let with_chunk = latest(results).into_iter().filter(|rate| rate.chunk > 0.0);
     let mut lines = best_by(with_chunk, |rate| (rate.series(), rate.num_envs as u64), |rate| rate.chunk);
     lines.retain(|(_, points)| points.len() > 1);
     lines.sort_by_key(|(_, points)| std::cmp::Reverse(points.len()));
@@ -520,6 +535,7 @@ mod tests {
             env: "CartPole-v1".to_owned(),
             agent: "random".to_owned(),
             kind: Some(Kind::FusedRandomRollout),
+            settings: vec!["safety=monitor".to_owned()],
             num_envs,
             threads: 2.0,
             chunk,
@@ -543,6 +559,17 @@ mod tests {
         assert_eq!((lines.len(), lines[0].points.len()), (1, 2));
         assert_eq!(*lines[0].points[1], known);
         assert_eq!(lines[0].name, "CartPole-v1");
+    }
+
+    #[test]
+    fn a_later_run_takes_the_place_of_a_faster_one_and_settings_are_lines_of_their_own() {
+        let old = Rate { time: "20260101_000000".to_owned(), ..rate(1e3, 256.0, 9e6) };
+        let off = |n: f64| Rate { settings: vec!["safety=off".to_owned()], ..rate(n, 256.0, 8e6) };
+        let rates = vec![old, rate(1e2, 256.0, 1e6), rate(1e3, 256.0, 5e6), off(1e2), off(1e3)];
+        let results = Results { rates, ..Results::default() };
+        let lines = scaling_lines(&results, "cpu");
+        let found: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points[1].steps_per_second)).collect();
+        assert_eq!(found, [("CartPole-v1 safety=monitor", 5e6), ("CartPole-v1 safety=off", 8e6)]);
     }
 
     #[test]
@@ -580,6 +607,22 @@ mod tests {
         for wanted in ["500 M/s  100x", "5 M/s  1.00x", "7 M/s  1.00x", "pip install envpool"] {
             assert!(texts.iter().any(|text| text == wanted), "{wanted}: {texts:?}");
         }
+    }
+
+    #[test]
+    fn memory_is_counted_in_the_megabytes_of_the_columns() {
+        let memory = [1.0, 2.0, 4.0].map(|n: f64| crate::results::MemoryUse {
+            device: "cpu".to_owned(),
+            env: "CartPole-v1".to_owned(),
+            num_envs: n * MEGABYTE,
+            chunk: 8.0,
+            arrays_mb: None,
+            predicted_mb: None,
+            peak_rss_mb: Some(5.0 + 36.0 * n),
+        });
+        let results = Results { memory: memory.to_vec(), ..Results::default() };
+        let texts = texts(&memory_scaling(&results).unwrap());
+        assert!(texts.iter().any(|text| text.contains("36.0 B per environment")), "{texts:?}");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct SeriesTrend {
 }
 
 /// Suites whose runs compare arbitrary builds, or a mode with another: no part of a history.
-const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
+pub(crate) const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
 
 /// What a case measured in each run, by the run's start and id.
 type RunsInOrder = BTreeMap<(String, String), (Arm, Entry)>;

@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Stopwatch;
 use crate::memory;
 
-/// The interval that is usual.
-pub const LOG_INTERVAL: u64 = 1000;
-
 /// Takes a reading every so many steps.
 ///
 /// ```
@@ -72,6 +69,14 @@ impl PerformanceMonitor {
         if before / self.log_interval == self.step / self.log_interval {
             return None;
         }
+        self.finish()
+    }
+
+    /// A reading of what no reading has told yet, if there is anything.
+    pub fn finish(&mut self) -> Option<Reading> {
+        if self.step == self.from {
+            return None;
+        }
         let elapsed = self.watch.elapsed();
         let wall = elapsed.wall_ns.max(1) as f64;
         let reading = Reading {
@@ -97,6 +102,8 @@ mod tests {
         assert_eq!(steps, [1024, 2048]);
         assert_eq!(monitor.advance(10_000).unwrap().step, 12_560, "one line, however many intervals");
         assert!(monitor.advance(1).is_none());
+        assert_eq!(monitor.finish().map(|reading| reading.step), Some(12_561), "the rest is told at the end");
+        assert!(monitor.finish().is_none(), "and only once");
     }
 
     #[test]

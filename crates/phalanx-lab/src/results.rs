@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::baseline_file::{self, BatchOutcome};
 use crate::csv::Table;
 use crate::files::{self, Damage};
-use crate::record::{self, Case, Kind, Record, Run, Summary, Verdict};
+use crate::history::NO_HISTORY;
+use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
 use crate::{Error, Result};
 
 /// Everything that was found.
@@ -33,6 +34,11 @@ pub struct Results {
     pub suites: Vec<Stamped<Value>>,
     /// What had to be skipped.
     pub damaged: Vec<Damage>,
+    /// Files of records.
+    pub(crate) records: Vec<PathBuf>,
+    /// Rates of tables and of baselines, which count only where there are no records of the same run.
+    pub(crate) tables: Vec<(PathBuf, Vec<Rate>)>,
+    pub(crate) baselines: Vec<baseline_file::Baseline>,
 }
 
 /// Something with the time it was made, as `20260722_130501`, which sorts.
@@ -59,6 +65,8 @@ pub struct Rate {
     pub agent: String,
     /// What was timed.
     pub kind: Option<Kind>,
+    /// Whatever else was chosen, such as `safety=off`; empty if unknown.
+    pub settings: Vec<String>,
     /// Number of environments.
     pub num_envs: f64,
     /// Threads.
@@ -94,12 +102,15 @@ impl Spread {
 
 impl Rate {
     /// What the points of one line of a figure share.
-    pub fn series(&self) -> (String, String, Option<Kind>, u64) {
-        (self.env.clone(), self.agent.clone(), self.kind, self.threads as u64)
+    pub fn series(&self) -> SeriesKey {
+        (self.env.clone(), self.agent.clone(), self.kind, self.threads as u64, self.settings.clone())
     }
 }
 
-/// Measured memory, in MB (10⁶ bytes).
+/// Environment, agent, kind, threads and settings.
+pub type SeriesKey = (String, String, Option<Kind>, u64, Vec<String>);
+
+/// Measured memory. The columns' megabyte has [`MEGABYTE`](crate::throughput::MEGABYTE) bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)] // the columns of the table
 pub struct MemoryUse {
@@ -110,7 +121,6 @@ pub struct MemoryUse {
     pub arrays_mb: Option<f64>,
     pub predicted_mb: Option<f64>,
     pub peak_rss_mb: Option<f64>,
-    pub delta_mb: Option<f64>,
 }
 
 /// A library in a comparison.
@@ -135,36 +145,59 @@ pub struct Peer {
 }
 
 impl Results {
-    /// Reads a file: a table (`.csv`), records (`.jsonl`) or a JSON document. One that cannot be used is an error.
-    pub fn read_file(&mut self, path: &Path) -> Result<()> {
+    /// Reads files: tables (`.csv`), records (`.jsonl`) or JSON documents. One that cannot be used is an error.
+    pub fn read_files(&mut self, paths: &[PathBuf]) -> Result<()> {
+        paths.iter().try_for_each(|path| self.add_file(path))?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Reads all results of some folders; none of one that does not exist. Files that are no results are passed over,
+    /// damaged ones are reported and skipped.
+    pub fn read_folders(&mut self, folders: &[PathBuf]) -> Result<()> {
+        for (folder, extension) in folders.iter().flat_map(|folder| ["csv", "jsonl", "json"].map(|e| (folder, e))) {
+            for path in files::list(folder, extension)? {
+                match self.add_file(&path) {
+                    Ok(()) | Err(Error::UnknownTable { .. }) => {}
+                    Err(error) => self.damaged.push(Damage { path, line: None, reason: error.to_string() }),
+                }
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Adds the rates of tables and baselines whose runs have no records, and puts all in the order of time.
+    fn settle(&mut self) {
+        for (path, rates) in std::mem::take(&mut self.tables) {
+            if !self.records.iter().any(|records| is_table_of(&path, records)) {
+                self.rates.extend(rates);
+            }
+        }
+        for baseline in std::mem::take(&mut self.baselines) {
+            let run_id = baseline.extra.get("run_id").and_then(Value::as_str);
+            if !self.runs.iter().any(|run| Some(run.run_id.as_str()) == run_id) {
+                self.add_baseline(&baseline);
+            }
+        }
+        self.suites.sort_by(|a, b| a.time.cmp(&b.time));
+        self.rates.sort_by(|a, b| a.time.cmp(&b.time));
+    }
+
+    fn add_file(&mut self, path: &Path) -> Result<()> {
         let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("csv") => self.read_table(path),
             Some("jsonl") => {
                 let record::Records { records, damaged } = record::read(path)?;
                 self.damaged.extend(damaged);
+                self.records.push(path.to_owned());
                 self.add_records(records);
                 Ok(())
             }
             Some("json") => self.read_json(path),
             _ => Err(unusable(path, "its name ends neither in .csv nor .jsonl nor .json".to_owned())),
         }
-    }
-
-    /// Reads all results of a folder; none if there is no such folder. Files that are no results are passed over,
-    /// damaged ones are reported and skipped.
-    pub fn read_folder(&mut self, folder: &Path) -> Result<()> {
-        for extension in ["csv", "jsonl", "json"] {
-            for path in files::list(folder, extension)? {
-                match self.read_file(&path) {
-                    Ok(()) | Err(Error::UnknownTable { .. }) => {}
-                    Err(error) => self.damaged.push(Damage { path, line: None, reason: error.to_string() }),
-                }
-            }
-        }
-        self.suites.sort_by(|a, b| a.time.cmp(&b.time));
-        self.rates.sort_by(|a, b| a.time.cmp(&b.time));
-        Ok(())
     }
 
     /// Whether there is nothing to show.
@@ -183,7 +216,7 @@ impl Results {
         let has = |column: &str| table.columns().iter().any(|name| name == column);
         let rows = table.rows().iter().map(|cells| Row { columns: table.columns(), cells });
         if has("total_throughput_steps_per_s") {
-            self.rates.extend(rows.filter_map(|row| rate_of(&row, &time)));
+            self.tables.push((path.to_owned(), rows.filter_map(|row| rate_of(&row, &time)).collect()));
         } else if has("library") && has("throughput_steps_per_s") {
             self.peers.extend(rows.map(|row| peer_of(&row, &time)));
         } else if has("pytree_total_mb") || has("peak_rss_mb") {
@@ -199,7 +232,7 @@ impl Results {
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
         if value.get("batch_scaling").is_some() {
             let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
-            self.add_baseline(&run);
+            self.baselines.push(run);
         } else if value.get("results").is_some() && value.get("system_info").is_some() {
             let time = value["timestamp"].as_str().map_or_else(|| time_of_name(path), digits);
             self.suites.push(Stamped { time, value });
@@ -220,6 +253,7 @@ impl Results {
             env: run.env.clone().unwrap_or_default(),
             agent: "random".to_owned(),
             kind: run.kind,
+            settings: Vec::new(),
             num_envs: 1.0,
             threads: 0.0,
             chunk: 0.0,
@@ -239,19 +273,27 @@ impl Results {
         self.rates.push(base);
     }
 
+    /// Rates as [`crate::history::series`] takes them: where a run compared two sides, the judged one (B) counts, and
+    /// comparisons of any two builds or modes are no part of a history.
     fn add_records(&mut self, records: Vec<Record>) {
         let mut cases: BTreeMap<String, Case> = BTreeMap::new();
+        // The rate of each case of the run, and of which side it is.
+        let mut rates: BTreeMap<String, (Arm, Rate)> = BTreeMap::new();
         for record in records {
             match record {
                 Record::Run(run) => {
                     cases.clear();
+                    self.rates.extend(std::mem::take(&mut rates).into_values().map(|(_, rate)| rate));
                     self.runs.push(*run);
                 }
+                Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => _ = cases.remove(&case.case_id),
                 Record::Case(case) => _ = cases.insert(case.case_id.clone(), case),
                 Record::Summary(summary) => {
-                    let run = self.runs.last();
-                    if let Some(case) = cases.get(&summary.case_id) {
-                        self.rates.extend(rate_of_summary(case, &summary, run));
+                    let case = cases.get(&summary.case_id);
+                    let rate = case.and_then(|case| rate_of_summary(case, &summary, self.runs.last()));
+                    let known = rates.get(&summary.case_id).map(|(arm, _)| *arm);
+                    if let Some(rate) = rate.filter(|_| known.is_none_or(|known| summary.arm >= known)) {
+                        rates.insert(summary.case_id, (summary.arm, rate));
                     }
                 }
                 Record::Verdict(mut verdict) => {
@@ -261,6 +303,7 @@ impl Results {
                 Record::Sample(_) => {}
             }
         }
+        self.rates.extend(rates.into_values().map(|(_, rate)| rate));
     }
 }
 
@@ -279,6 +322,7 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
         env: case.env.clone(),
         agent: case.agent.clone().unwrap_or_default(),
         kind: Some(case.kind),
+        settings: settings_of(case),
         num_envs: number("n_envs"),
         threads: number("threads"),
         chunk: number("chunk"),
@@ -286,6 +330,22 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
         spread: summary.ci95.map(|[low, high]| Spread::Interval(rate(high), rate(low))),
         startup_s: None,
     })
+}
+
+/// All parameters of a case that have no field of their own in [`Rate`].
+fn settings_of(case: &Case) -> Vec<String> {
+    let others = case.params.iter().filter(|(name, _)| !["n_envs", "threads", "chunk"].contains(&name.as_str()));
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    others.map(|(name, value)| format!("{name}={}", text(value))).collect()
+}
+
+/// Whether a table is of the run that a file of records is of: they have one name, or the records' has a time after it.
+fn is_table_of(table: &Path, records: &Path) -> bool {
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let (table_stem, records_stem) = (stem(table), stem(records));
+    let more = records_stem.strip_prefix(&table_stem);
+    let same = more.is_some_and(|more| more.is_empty() || more.strip_prefix('_') == Some(&time_of_name(records)));
+    same && table.parent() == records.parent()
 }
 
 /// A row of a table whose columns may be missing.
@@ -323,6 +383,7 @@ fn rate_of(row: &Row<'_>, time: &str) -> Option<Rate> {
         env: row.text("env_name"),
         agent: row.text("agent"),
         kind: Kind::ALL.into_iter().find(|known| known.name() == kind),
+        settings: Vec::new(),
         num_envs: row.number("num_envs")?,
         threads: row.number("threads").unwrap_or(0.0),
         chunk: row.number("scan_chunk_size").unwrap_or(0.0),
@@ -341,7 +402,6 @@ fn memory_of(row: &Row<'_>) -> Option<MemoryUse> {
         arrays_mb: row.number("pytree_total_mb"),
         predicted_mb: row.number("predicted_mb"),
         peak_rss_mb: row.number("peak_rss_mb"),
-        delta_mb: row.number("cpu_delta_mb"),
     })
 }
 
@@ -397,13 +457,14 @@ pub fn readable_time(time: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::CaseSpec;
 
     fn read(name: &str, text: &str) -> Result<Results> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
         let mut results = Results::default();
-        results.read_file(&path).map(|()| results)
+        results.read_files(&[path]).map(|()| results)
     }
 
     #[test]
@@ -442,7 +503,7 @@ mod tests {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let mut results = Results::default();
-        results.read_folder(folder.path()).unwrap();
+        results.read_folders(&[folder.path().to_owned()]).unwrap();
         assert!(results.is_empty());
         assert_eq!(results.damaged.len(), 2, "{:?}", results.damaged);
     }
@@ -450,8 +511,62 @@ mod tests {
     #[test]
     fn the_golden_records_have_rates_and_verdicts() {
         let mut results = Results::default();
-        results.read_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records_v1.jsonl")).unwrap();
+        results.read_files(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records_v1.jsonl")]).unwrap();
         assert!(!results.runs.is_empty() && !results.rates.is_empty() && !results.verdicts.is_empty());
         assert!(results.rates[0].steps_per_second > 0.0);
+    }
+
+    /// A run as a line of records.
+    fn session(folder: &Path, prefix: &str) -> crate::session::Session {
+        crate::session::Session::start(prefix, 1, Vec::new(), Some(folder)).unwrap()
+    }
+
+    fn summary(case: &CaseSpec, arm: Arm, time: f64) -> Record {
+        let mut summary = crate::campaign::summary("r", &case.id(), arm, &[]);
+        (summary.t_median, summary.t_mean) = (time, time);
+        Record::Summary(summary)
+    }
+
+    #[test]
+    fn the_judged_side_counts_and_settings_stay_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = CaseSpec::rollout("CartPole-v1", 64);
+        let off = CaseSpec { safety: "off".to_owned(), ..case.clone() };
+        let mut suite = session(folder.path(), "suite");
+        let mut record = |record: Record| suite.record(&record).unwrap();
+        record(Record::Case(case.record("r", "suite")));
+        record(Record::Case(off.record("r", "suite")));
+        record(summary(&case, Arm::B, 10.0));
+        record(summary(&case, Arm::A, 5.0));
+        record(summary(&off, Arm::A, 8.0));
+        let mut ab = session(folder.path(), "ab");
+        ab.record(&Record::Case(case.record("r", "ab"))).unwrap();
+        ab.record(&summary(&case, Arm::A, 1.0)).unwrap();
+        let mut results = Results::default();
+        results.read_folders(&[folder.path().to_owned()]).unwrap();
+        let mut rates: Vec<f64> = results.rates.iter().map(|rate| rate.steps_per_second).collect();
+        rates.sort_by(f64::total_cmp);
+        assert_eq!(rates, [1e8, 1.25e8], "neither the old side nor a comparison of any builds");
+        assert_ne!(results.rates[0].series(), results.rates[1].series());
+    }
+
+    #[test]
+    fn a_run_that_has_records_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = CaseSpec::rollout("CartPole-v1", 64);
+        let mut session = session(folder.path(), "throughput_cpu");
+        session.record(&Record::Case(case.record("r", "throughput"))).unwrap();
+        session.record(&summary(&case, Arm::A, 10.0)).unwrap();
+        let table = "env_name,num_envs,total_throughput_steps_per_s\nCartPole-v1,64,100000000\n";
+        let records = session.path().unwrap();
+        fs::write(records.with_extension("csv"), table).unwrap();
+        fs::write(folder.path().join("throughput_cpu.csv"), table).unwrap();
+        let mut results = Results::default();
+        results.read_folders(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(results.rates.len(), 1);
+        fs::write(folder.path().join("throughput.csv"), table).unwrap();
+        let mut results = Results::default();
+        results.read_folders(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(results.rates.len(), 2, "a table of another run");
     }
 }

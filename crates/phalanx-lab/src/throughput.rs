@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{Measured, Process};
+use crate::campaign::{Measured, Process, typical_time};
 use crate::case::CaseSpec;
 use crate::record::{Checksum, Kind, Run};
 use crate::stats::descriptive::{mean, median, population_sd};
+use crate::stats::interval::Interval;
 use crate::stats::scaling;
-use crate::{Error, Result, precision};
+use crate::{Error, Result};
 
 /// Bytes of what the columns call a megabyte.
 pub const MEGABYTE: f64 = 1_048_576.0;
@@ -127,7 +128,7 @@ pub struct Row {
     pub time_min_s: Option<f64>,
     /// The longest.
     pub time_max_s: Option<f64>,
-    /// The median.
+    /// The median; of several processes, the geometric mean of their medians.
     pub time_median_s: Option<f64>,
     /// From the start of a process to the first outputs; in no other figure.
     pub startup_s: Option<f64>,
@@ -185,10 +186,10 @@ impl Row {
     /// A job that was measured.
     pub fn measured(job: &Job, run: &Run, facts: Facts, measured: &Measured) -> Self {
         let steps = job.num_steps as f64 * job.case.num_envs as f64;
-        let times: Vec<f64> = measured.processes.iter().flat_map(Process::times).collect();
-        let seconds: Vec<f64> = times.iter().map(|ns| ns * steps / 1e9).collect();
+        let times: Vec<Vec<f64>> = measured.processes.iter().map(Process::times).collect();
+        let seconds: Vec<f64> = times.concat().iter().map(|ns| ns * steps / 1e9).collect();
         let startups: Vec<f64> = measured.processes.iter().map(|p| p.ready.startup_ns as f64 / 1e9).collect();
-        let middle = median(&seconds);
+        let middle = typical_time(&times).0 * steps / 1e9;
         Self {
             success: true,
             error: None,
@@ -205,9 +206,16 @@ impl Row {
     }
 }
 
-/// The 95 % interval of the steps per second of what was measured.
-pub fn rate_interval(measured: &Measured) -> Option<[f64; 2]> {
-    precision::interval(&measured.processes).map(|interval| [1e9 / interval.high, 1e9 / interval.low])
+/// The steps per second of what was measured, and their 95 % interval.
+pub fn rate(measured: &Measured) -> (f64, Option<[f64; 2]>) {
+    rate_of(&measured.processes)
+}
+
+/// The steps per second of some processes, and their 95 % interval.
+pub fn rate_of(processes: &[Process]) -> (f64, Option<[f64; 2]>) {
+    let (time, interval) = typical_time(&processes.iter().map(Process::times).collect::<Vec<_>>());
+    // A long time is a low rate, so the ends change places.
+    (1e9 / time, interval.map(|Interval { low, high }| [1e9 / high, 1e9 / low]))
 }
 
 /// CPU time by wall time of the steady samples, in per cent; above 100 with several threads.
@@ -349,8 +357,8 @@ mod tests {
         near(row.time_std_s, (200e-12f64 / 3.0).sqrt());
         assert_eq!((row.startup_s, row.total_memory_mb), (Some(0.003), Some(1.5)));
         assert_eq!(cpu_percent(&measured), Some(200.0));
-        let [low, high] = rate_interval(&measured).unwrap();
-        assert!(low < 550e6 && 550e6 < high);
+        let (rate, Some([low, high])) = rate(&measured) else { panic!() };
+        assert!(low < rate && rate < high && rate == 500e6, "{low} {rate} {high}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::stats::interval::CONFIDENCE;
 use crate::stats::paired::Comparison;
 use crate::stats::random::Stream;
 use crate::worker::Worker;
+use crate::workload::Timing;
 use crate::{Error, Result};
 
 /// A program that speaks the protocol of [`crate::worker`], and what it measures.
@@ -43,46 +44,67 @@ const TRIAL_SAMPLES: usize = 5;
 
 /// Nanoseconds per step of each, from a short trial in which all take turns; an error for one that does not run.
 pub fn trials(contestants: &[Contestant], sample: Duration) -> Vec<Result<f64>> {
-    let prepare = |contestant: &Contestant| {
-        let mut worker = contestant.start()?;
-        let iterations = worker.calibrate(sample.as_nanos() as u64)?;
-        Ok((worker, iterations, Vec::new()))
-    };
-    let mut running: Vec<Result<_>> = contestants.iter().map(prepare).collect();
+    let mut all: Vec<Result<_>> = contestants.iter().map(|contestant| Running::start(contestant, sample)).collect();
     for _ in 0..TRIAL_SAMPLES {
-        for entry in &mut running {
-            let Ok((worker, iterations, times)) = entry else { continue };
-            match worker.sample(*iterations) {
-                Ok(timing) => times.push(timing.time_per_step()),
-                Err(error) => *entry = Err(error),
+        for entry in &mut all {
+            if let Some(Err(error)) = entry.as_mut().ok().map(Running::sample) {
+                *entry = Err(error);
             }
         }
     }
-    running.into_iter().map(|entry| entry.map(|(_, _, times)| median(&times))).collect()
+    let times = |running: &Running| running.timings.iter().map(Timing::time_per_step).collect::<Vec<_>>();
+    all.into_iter().map(|entry| entry.map(|running| median(&times(&running)))).collect()
 }
 
 /// Measures all contestants in `plan.processes` sets of processes that live at the same time and take turns, in a new
-/// random order each time. Answers the processes of each contestant, one from each set; `after` hears of every set.
-pub fn take_turns(contestants: &[Contestant], plan: &Plan, mut after: impl FnMut(usize)) -> Result<Vec<Vec<Process>>> {
+/// random order each time. Answers the processes of each contestant, one from each set; one that fails is left out from
+/// then on, and costs no other. `after` hears of every set.
+pub fn take_turns(contestants: &[Contestant], plan: &Plan, mut after: impl FnMut(usize)) -> Vec<Result<Vec<Process>>> {
     let mut random = Stream::new(plan.seed, 2);
-    let mut all = vec![Vec::new(); contestants.len()];
+    let mut all: Vec<Result<Vec<Process>>> = contestants.iter().map(|_| Ok(Vec::new())).collect();
     for set in 0..plan.processes {
-        let mut workers = contestants.iter().map(Contestant::start).collect::<Result<Vec<_>>>()?;
-        let wanted = plan.sample.as_nanos() as u64;
-        let iterations = workers.iter_mut().map(|worker| worker.calibrate(wanted)).collect::<Result<Vec<_>>>()?;
-        let mut timings = vec![Vec::new(); contestants.len()];
-        for _ in 0..plan.samples {
-            for at in shuffled(contestants.len(), &mut random) {
-                timings[at].push(workers[at].sample(iterations[at])?);
+        let mut running: Vec<Option<Running>> = (0..all.len()).map(|_| None).collect();
+        for (at, contestant) in contestants.iter().enumerate().filter(|(at, _)| all[*at].is_ok()).collect::<Vec<_>>() {
+            match Running::start(contestant, plan.sample) {
+                Ok(started) => running[at] = Some(started),
+                Err(error) => all[at] = Err(error),
             }
         }
-        for ((processes, worker), timings) in all.iter_mut().zip(workers).zip(timings) {
-            processes.push(Process::new(worker.ready().clone(), timings));
+        for at in (0..plan.samples).flat_map(|_| shuffled(contestants.len(), &mut random)).collect::<Vec<_>>() {
+            let sampled = running[at].as_mut().map(Running::sample);
+            if let Some(Err(error)) = sampled {
+                (all[at], running[at]) = (Err(error), None);
+            }
+        }
+        for (processes, running) in all.iter_mut().zip(running) {
+            if let (Ok(processes), Some(Running { worker, timings, .. })) = (processes, running) {
+                processes.push(Process::new(worker.ready().clone(), timings));
+            }
         }
         after(set);
         std::thread::sleep(plan.gap);
     }
-    Ok(all)
+    all
+}
+
+/// A contestant in a set.
+struct Running {
+    worker: Worker,
+    iterations: u64,
+    timings: Vec<Timing>,
+}
+
+impl Running {
+    fn start(contestant: &Contestant, sample: Duration) -> Result<Self> {
+        let mut worker = contestant.start()?;
+        let iterations = worker.calibrate(sample.as_nanos() as u64)?;
+        Ok(Self { worker, iterations, timings: Vec::new() })
+    }
+
+    fn sample(&mut self) -> Result<()> {
+        self.timings.push(self.worker.sample(self.iterations)?);
+        Ok(())
+    }
 }
 
 /// How many times B is faster than A, where both took turns.
@@ -116,12 +138,26 @@ mod tests {
         let contestants = [shell(10), shell(20)];
         let plan = Plan { processes: 3, samples: 4, sample: Duration::ZERO, gap: Duration::ZERO, seed: 0 };
         let mut sets = 0;
-        let all = take_turns(&contestants, &plan, |_| sets += 1).unwrap();
+        let all = take_turns(&contestants, &plan, |_| sets += 1);
+        let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
         assert_eq!((sets, all[0].len(), all[1][2].timings.len()), (3, 3, 4));
         let ratio = ratio(&all[0], &all[1], 1).unwrap();
         assert!((ratio.speed_up() - 2.0).abs() < 1e-9, "{}", ratio.speed_up());
         let times: Vec<f64> = trials(&contestants, Duration::ZERO).into_iter().map(Result::unwrap).collect();
         assert_eq!(times, [100.0, 50.0]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn one_that_ends_in_the_middle_costs_no_other() {
+        // It answers the first three requests of each process: prepare, calibrate and one sample.
+        let mut dying = shell(10);
+        let script = dying.command[2].to_str().unwrap().replace("while read line", "for i in 1 2 3; do read line");
+        dying.command[2] = script.replacen("; do case", "; case", 1).into();
+        let plan = Plan { processes: 3, samples: 4, sample: Duration::ZERO, gap: Duration::ZERO, seed: 0 };
+        let [dead, alive] = &take_turns(&[dying, shell(20)], &plan, |_| ())[..] else { panic!() };
+        assert!(matches!(dead, Err(Error::Worker { .. })), "{dead:?}");
+        assert_eq!(alive.as_ref().unwrap().len(), 3);
     }
 
     #[cfg(unix)]

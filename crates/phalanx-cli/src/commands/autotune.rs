@@ -77,9 +77,9 @@ struct RunArgs {
 }
 
 /// The request, unless there is a subcommand or `--show-cache` instead. (clap's own `Option` of flattened arguments
-/// does not see those that are flattened in turn.)
+/// does not see those that are flattened in turn.) And whether `--json` is given, which `--show-cache` takes too.
 #[derive(Debug)]
-struct MaybeRun(Option<Box<RunArgs>>);
+struct MaybeRun(Option<Box<RunArgs>>, bool);
 
 impl Args for MaybeRun {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -94,7 +94,8 @@ impl Args for MaybeRun {
 impl FromArgMatches for MaybeRun {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = ["env", "num_envs"].iter().all(|name| matches.contains_id(name));
-        Ok(Self(is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?.map(Box::new)))
+        let run = is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?;
+        Ok(Self(run.map(Box::new), matches.get_flag("json")))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -196,7 +197,7 @@ pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
         (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
         (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
         (Some(AutotuneCommand::Verify(args)), _) => verify(args),
-        (None, _) if args.show_cache => show_cache(false),
+        (None, _) if args.show_cache => show_cache(args.run.1),
         (None, Some(run)) => tune_now(run),
         (None, None) => {
             Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))

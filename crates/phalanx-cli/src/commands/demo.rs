@@ -92,7 +92,7 @@ const WORLDS: &[(Controlled, Pairs, &[&str])] = &[
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let (json, quiet) = (args.output.json, args.output.quiet);
+    let json = args.output.json;
     let pool = Arc::new(Pool::new(machine::cores()));
     let say = |text: &str| if json { Ok(()) } else { print(text) };
 
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         env!("CARGO_PKG_VERSION"),
         pool.threads()
     ))?;
-    let million = timed("CartPole-v1", MILLION, 2_000, 128, &pool, quiet)?;
+    let timed = |steps: usize, chunk: usize| timed(args, "CartPole-v1", (MILLION, steps), chunk, &pool);
+    let million = timed(2_000, 128)?;
     say(&format!(
         "   {} CartPoles, random actions, {} steps each: {} steps/s\n   (checksum {} over every observation, reward and flag)\n\n",
         text::grouped(MILLION as u64),
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     )?;
     let mut chunks = Vec::new();
     for chunk in [1, 8, 32, 128, 512] {
-        let run = timed("CartPole-v1", MILLION, 512, chunk, &pool, quiet)?;
+        let run = timed(512, chunk)?;
         say(&format!("   {chunk:>5}  {:>9}   {}\n", text::short(run.steps_per_second), run.checksum))?;
         chunks.push(run);
     }
@@ -154,24 +155,28 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
 }
 
 fn timed(
+    args: &DemoArgs,
     env: &str,
-    num_envs: usize,
-    steps: usize,
+    (num_envs, steps): (usize, usize),
     chunk: usize,
     pool: &Arc<Pool>,
-    quiet: bool,
 ) -> Result<Run, Failure> {
     let config =
         BatchConfig { num_envs, autoreset: Autoreset::SameStep, pool: Arc::clone(pool), ..BatchConfig::default() };
     let mut batch = registry::find(env)?.batch(&config)?;
     let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec())?, batch.as_ref());
-    let mut progress = Progress::new(env, (steps * num_envs) as u64, quiet);
+    let mut monitor = args.monitor.start(num_envs)?;
+    let mut progress = Progress::new(env, (steps * num_envs) as u64, args.output.quiet);
+    let mut monitored = Ok(());
+    monitor.begin();
     let start = Instant::now();
     rollout.run(batch.as_mut(), steps, chunk, |steps| {
         progress.advance((steps * num_envs) as u64);
-        true
+        monitored = monitor.advance(steps, &progress);
+        monitored.is_ok()
     })?;
     let seconds = start.elapsed().as_secs_f64();
+    monitored.and_then(|()| monitor.close(&progress))?;
     Ok(Run {
         env: batch.spec().name,
         num_envs,

@@ -11,15 +11,19 @@ use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::rollout::Rollout;
 use phalanx_envs::registry;
+use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number, format_seconds};
+use phalanx_lab::memory;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::args::{OutputArgs, count};
+use crate::args::{OutputArgs, TuneArgs, count};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
+use crate::monitoring::MonitorArgs;
 use crate::progress::Progress;
-use crate::{machine, text};
+use crate::{machine, text, workloads};
 
 #[derive(Debug, Args)]
 pub(crate) struct PerformanceArgs {
@@ -32,18 +36,24 @@ pub(crate) struct PerformanceArgs {
     /// Steps in each environment
     #[arg(long, value_name = "T", default_value = "100", value_parser = count)]
     num_steps: usize,
-    /// Steps a block of environments makes before the next is touched; never changes results
-    #[arg(long, value_name = "K", default_value = "32", value_parser = count)]
-    scan_chunk_size: usize,
+    /// Steps a block of environments makes before the next is touched; never changes results [default: 32]
+    #[arg(long, value_name = "K", value_parser = count)]
+    scan_chunk_size: Option<usize>,
+    #[command(flatten)]
+    tune: TuneArgs,
     /// Ask nothing, also above 10 million environments
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    monitor: MonitorArgs,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
 
+/// Small, so that progress shows at any size.
+const DEFAULT_CHUNK: usize = 32;
 /// From here on a slip of the hand is likely, and costs memory and time.
 const ASK_ABOVE: usize = 10_000_000;
 /// Weeks at full speed; more is a mistake.
@@ -67,7 +77,9 @@ struct Report {
 pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), Failure> {
     let device = args.device.resolve()?;
     let entry = registry::find(&args.env)?;
-    let PerformanceArgs { num_envs, num_steps, scan_chunk_size, .. } = *args;
+    let PerformanceArgs { num_envs, num_steps, .. } = *args;
+    let auto_tune = args.tune.is_wanted(args.scan_chunk_size)?;
+    let mut monitor = args.monitor.start(num_envs)?;
     let total = num_envs as u128 * num_steps as u128;
     if total > MAX_TOTAL_STEPS {
         return Err(Failure::input(format!(
@@ -78,7 +90,7 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
     let sample = entry.batch(&config)?;
     let random = Policy::parse("random", &[], sample.spec())?;
     let bytes = (sample.bytes_per_env() + Rollout::new(random, sample.as_ref()).bytes_per_env()) * num_envs as f64;
-    if let Some(available) = machine::available_bytes().filter(|available| bytes > *available as f64) {
+    if let Some(available) = memory::available_bytes().filter(|available| bytes > *available as f64) {
         return Err(Failure::input(format!(
             "--num-envs is {num_envs}, which needs {} of memory, but {} are available",
             format_bytes(bytes),
@@ -86,24 +98,35 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
         )));
     }
     if num_envs > ASK_ABOVE && !args.yes && !confirmed(num_envs, bytes)? {
-        return print("Nothing was done.\n");
+        // One who asks for a document gets one.
+        return if args.output.json { print_json(&json!({ "done": false })) } else { print("Nothing was done.\n") };
     }
+    let threads = machine::cores();
+    let scan_chunk_size = if auto_tune {
+        let case = CaseSpec { threads, ..CaseSpec::rollout(sample.spec().name, num_envs) };
+        workloads::tuned_chunk(&case, args.output.quiet)?
+    } else {
+        args.scan_chunk_size.unwrap_or(DEFAULT_CHUNK)
+    };
     let asked = Instant::now();
-    let pool = Arc::new(Pool::new(machine::cores()));
-    let threads = pool.threads();
+    let pool = Arc::new(Pool::new(threads));
     (config.num_envs, config.pool) = (num_envs, pool);
     let mut batch = entry.batch(&config)?;
     let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec())?, batch.as_ref());
     batch.advance(&mut rollout, 1)?;
-    // The user's own time to answer is no part of the start.
-    let startup = if num_envs > ASK_ABOVE { asked.elapsed() } else { process_start.elapsed() };
+    // The user's own time to answer and that of a search are no part of the start.
+    let startup = if num_envs > ASK_ABOVE || auto_tune { asked.elapsed() } else { process_start.elapsed() };
     let mut progress = Progress::new(batch.spec().name, total as u64, args.output.quiet);
+    let mut monitored = Ok(());
+    monitor.begin();
     let start = Instant::now();
     rollout.run(batch.as_mut(), num_steps, scan_chunk_size, |steps| {
         progress.advance((steps * num_envs) as u64);
-        true
+        monitored = monitor.advance(steps, &progress);
+        monitored.is_ok()
     })?;
     let wall = start.elapsed().as_secs_f64();
+    monitored.and_then(|()| monitor.close(&progress))?;
     drop(progress);
     let report = Report {
         env: batch.spec().name,

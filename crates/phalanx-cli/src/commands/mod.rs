@@ -32,8 +32,31 @@ pub(crate) fn print_notes(spec: &EnvSpec) {
     spec.notes.iter().for_each(|note| eprintln!("warning: {note}"));
 }
 
+/// Ends a command that has printed what it found. A reader who has gone must not turn a bad verdict into success.
+pub(crate) fn concluded(printed: Result<(), Failure>, exit_code: u8) -> Result<(), Failure> {
+    match printed {
+        Ok(()) | Err(Failure::ClosedPipe) if exit_code != 0 => Err(Failure::Verdict(exit_code)),
+        printed => printed,
+    }
+}
+
 /// Prints on standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_hides_no_verdict() {
+        assert!(matches!(concluded(Err(Failure::ClosedPipe), 10), Err(Failure::Verdict(10))));
+        assert!(matches!(concluded(Ok(()), 10), Err(Failure::Verdict(10))));
+        assert!(matches!(concluded(Err(Failure::ClosedPipe), 0), Err(Failure::ClosedPipe)));
+        assert!(concluded(Ok(()), 0).is_ok());
+        let full = Failure::Write { what: "it".to_owned(), error: std::io::ErrorKind::StorageFull.into() };
+        assert!(matches!(concluded(Err(full), 10), Err(Failure::Write { .. })));
+    }
 }

@@ -13,6 +13,8 @@ use phalanx_core::safety::SafetyMode;
 use phalanx_core::snapshot;
 use phalanx_core::stats::MeanStd;
 use phalanx_envs::registry::{self, Entry};
+use phalanx_lab::case::rule_of_thumb;
+use phalanx_lab::memory;
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
@@ -94,7 +96,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     if let Some(threads) = args.threads.filter(|threads| *threads > MAX_THREADS) {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
-    let auto_tune = autotune::is_wanted(args.auto_tune, args.scan_chunk_size)?;
+    let auto_tune = args.tune.is_wanted(args.scan_chunk_size)?;
     let total_steps = (args.steps as u64).saturating_mul(args.num_envs as u64);
     if total_steps > MAX_TOTAL_STEPS {
         let (steps, envs) = (args.steps, args.num_envs);
@@ -114,7 +116,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let (chunk, threads) = if auto_tune {
         autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?
     } else {
-        let chunk = args.scan_chunk_size.unwrap_or_else(|| default_chunk(args.num_envs));
+        let chunk = args.scan_chunk_size.unwrap_or_else(|| rule_of_thumb(args.num_envs));
         (chunk, args.threads.unwrap_or_else(machine::cores))
     };
     let pool = Pool::try_new(threads);
@@ -129,19 +131,20 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
 
     let counted_before = *rollout.stats().counts();
     let start = Instant::now();
+    let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
+    monitor.begin();
     batch.advance(&mut rollout, 1)?;
     let time_to_first_step = process_start.elapsed();
-    monitor.begin();
-    let mut monitored = Ok(());
-    let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
+    progress.advance(args.num_envs as u64);
+    let mut monitored = monitor.advance(1, &progress);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {
         progress.advance((steps * args.num_envs) as u64);
         monitored = monitor.advance(steps, &progress);
         monitored.is_ok()
     })?;
-    drop(progress);
-    monitored.and_then(|()| monitor.close())?;
     let wall = start.elapsed();
+    monitored.and_then(|()| monitor.close(&progress))?;
+    drop(progress);
     warn_of_broken_states(batch.as_ref())?;
 
     if let Some(path) = &save_to {
@@ -184,19 +187,10 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         scored_episodes: (!spec.scores.is_empty()).then(|| stats.scored()),
         scores,
         bytes_per_env: batch.bytes_per_env() + rollout.bytes_per_env(),
-        peak_rss_bytes: machine::peak_rss_bytes(),
+        peak_rss_bytes: memory::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
     };
     if args.output.json { print_json(&report) } else { print(&table(&report)) }
-}
-
-/// The rule of thumb for a chunk size that nobody has tuned.
-pub(crate) fn default_chunk(num_envs: usize) -> usize {
-    match num_envs {
-        0..10_000 => 256,
-        10_000..=1_100_000 => 128,
-        _ => 32,
-    }
 }
 
 /// Refuses what would not fit into memory, before anything large is allocated.
@@ -204,7 +198,7 @@ fn check_memory(entry: &Entry, config: &BatchConfig, args: &RolloutArgs) -> Resu
     // A whole block shows what an environment takes; building it checks the parameters and the policy.
     let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
     let policy = args.policy.parse(sample.spec())?;
-    let Some(available) = machine::available_bytes() else { return Ok(()) };
+    let Some(available) = memory::available_bytes() else { return Ok(()) };
     let per_env = sample.bytes_per_env() + Rollout::new(policy, sample.as_ref()).bytes_per_env();
     let needed = per_env * config.num_envs as f64;
     if needed <= available as f64 {

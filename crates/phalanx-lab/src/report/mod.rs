@@ -188,13 +188,14 @@ fn text_table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Run, Verdict};
     use crate::results::Stamped;
     use serde_json::json;
 
     fn results() -> Results {
         let mut results = Results::default();
         let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records_v1.jsonl");
-        results.read_file(&golden).unwrap();
+        results.read_files(&[golden]).unwrap();
         let value = json!({
             "timestamp": "2026-07-22 13:05:01",
             "system_info": {},
@@ -237,6 +238,31 @@ mod tests {
         assert_eq!(value["kpis"][0]["verdict"], "alert");
         assert!(report.recommendations.iter().any(|line| line.contains("2000 MB")), "{:?}", report.recommendations);
         assert!(report.recommendations.iter().any(|line| line.contains("slow <category>")));
+    }
+
+    #[test]
+    fn the_newest_verdict_of_each_case_counts_once_and_all_are_counted() {
+        let mut results = results();
+        let (run, verdict) = (results.runs[0].clone(), results.verdicts[0].clone());
+        results.verdicts.clear();
+        let mut add = |run_id: &str, started_at: &str, case_id: String, found: &str| {
+            let (run_id, started_at) = (run_id.to_owned(), started_at.to_owned());
+            results.runs.push(Run { run_id: run_id.clone(), started_at, ..run.clone() });
+            let run_id = Some(run_id);
+            results.verdicts.push(Verdict { run_id, case_id, verdict: found.to_owned(), ..verdict.clone() });
+        };
+        // The file of the newer run is read first.
+        add("new", "2026-07-23T00:00:00Z", "case".to_owned(), "equivalent");
+        add("old", "2026-07-22T00:00:00Z", "case".to_owned(), "regressed");
+        for i in 0..25 {
+            add("many", "2026-07-21T00:00:00Z", format!("other {i}"), "regressed");
+        }
+        results.suites[0].value["run_id"] = json!("new");
+        let report = Report::of(&results, Timestamp::from_unix_seconds(1.7e9).unwrap());
+        assert_eq!(report.summary.regressions, Some(25), "neither the old one nor the suite's own once more");
+        results.suites[0].value["run_id"] = json!("of a file that is gone");
+        let report = Report::of(&results, Timestamp::from_unix_seconds(1.7e9).unwrap());
+        assert_eq!(report.summary.regressions, Some(26));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
-use crate::figures::{FIGURES, histories, rate_text, times};
+use crate::figures::{FIGURES, histories, latest, rate_text, times};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::guards::Status;
 use crate::machine::Machine;
@@ -13,6 +13,7 @@ use crate::stats::descriptive::sample_sd;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
 use crate::stats::trend::{Direction, Trend};
+use crate::throughput::MEGABYTE;
 use crate::timestamp::Timestamp;
 
 /// Mean throughput of a category below which it should become faster.
@@ -101,7 +102,7 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         ],
         vec![
             Cell::text("highest peak of memory"),
-            Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MB"))),
+            Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MiB"))),
         ],
         vec![Cell::text("time measured"), Cell::number(summary.total_duration.map_or_else(unknown, format_seconds))],
         vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
@@ -166,14 +167,18 @@ fn verdict_rows(results: &Results, suite: Option<&Value>) -> Vec<VerdictRow> {
         let run = results.runs.iter().find(|run| Some(&run.run_id) == run_id.as_ref());
         run.map(|run| run.started_at.clone()).unwrap_or_default()
     };
+    // Files are read in the order of their names, which is not that of time.
+    let mut newest: Vec<_> = results.verdicts.iter().map(|verdict| (started(&verdict.run_id), verdict)).collect();
+    newest.reverse();
+    newest.sort_by(|(a, _), (b, _)| b.cmp(a));
     let mut rows: Vec<VerdictRow> = Vec::new();
-    for verdict in results.verdicts.iter().rev() {
+    for (started, verdict) in newest {
         if rows.iter().any(|row| row.case == verdict.case_id) {
             continue;
         }
         let interval = verdict.lo.zip(verdict.hi).map(|(low, high)| format!(" [{low:.3}, {high:.3}]"));
         rows.push(VerdictRow {
-            time: started(&verdict.run_id).replace('T', " ").replace('Z', ""),
+            time: started.replace('T', " ").replace('Z', ""),
             case: verdict.case_id.clone(),
             verdict: verdict.verdict.clone(),
             tier: verdict.tier.to_string(),
@@ -181,7 +186,9 @@ fn verdict_rows(results: &Results, suite: Option<&Value>) -> Vec<VerdictRow> {
             reason: verdict.reason.clone(),
         });
     }
-    rows.truncate(MOST_VERDICTS);
+    // A suite's own records have its verdicts already.
+    let recorded = |suite: &&Value| results.runs.iter().any(|run| suite["run_id"] == run.run_id.as_str());
+    let suite = suite.filter(|suite| !recorded(suite));
     let comparisons = suite.and_then(|suite| suite["comparisons"].as_object()).into_iter().flatten();
     rows.extend(comparisons.map(|(name, comparison)| VerdictRow {
         time: suite.map(|suite| text_of(&suite["timestamp"])).unwrap_or_default(),
@@ -194,10 +201,11 @@ fn verdict_rows(results: &Results, suite: Option<&Value>) -> Vec<VerdictRow> {
     rows
 }
 
-fn verdicts_block(rows: Vec<VerdictRow>) -> Vec<Block> {
+fn verdicts_block(mut rows: Vec<VerdictRow>) -> Vec<Block> {
     if rows.is_empty() {
         return vec![];
     }
+    rows.truncate(MOST_VERDICTS);
     let row = |row: VerdictRow| {
         let mood = mood_of(&row.verdict);
         vec![
@@ -227,7 +235,7 @@ fn figures(results: &Results, types: &[&str]) -> Vec<Block> {
 /// The best rate of each size of each series, by device; series of one size included.
 fn best_sizes(results: &Results) -> Vec<Vec<&Rate>> {
     let mut all: Vec<Vec<&Rate>> = Vec::new();
-    for rate in results.rates.iter().filter(|rate| rate.num_envs > 0.0) {
+    for rate in latest(results).into_iter().filter(|rate| rate.num_envs > 0.0) {
         let same = |sizes: &&mut Vec<&Rate>| sizes[0].series() == rate.series() && sizes[0].device == rate.device;
         match all.iter_mut().find(same) {
             Some(sizes) => match sizes.iter_mut().find(|other| other.num_envs == rate.num_envs) {
@@ -309,7 +317,7 @@ fn memory_blocks(results: &Results) -> Vec<Block> {
         .filter_map(|env| {
             let of_env = results.memory.iter().filter(|memory| memory.env == env);
             let sizes: Vec<(f64, f64)> =
-                of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * 1e6))).collect();
+                of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * MEGABYTE))).collect();
             let growth = MemoryGrowth::of(&sizes)?;
             let largest = sizes.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
             Some(vec![

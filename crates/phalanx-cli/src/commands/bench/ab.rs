@@ -13,7 +13,8 @@ use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
 
-use super::paired::{Copies, Looks, Margin, PlanArgs, RESULTS_FOLDER, cases, percentage};
+use super::options::RESULTS_DIR;
+use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -40,7 +41,7 @@ pub(crate) struct AbArgs {
     #[arg(long)]
     strict: bool,
     /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
@@ -85,7 +86,9 @@ struct CaseReport {
 pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let cases = cases(&args.cases)?;
     let [a, b] = [&args.a, &args.b].map(|path| {
-        worker::describe(path).map(|description| Binary { path: path.clone(), description }).map_err(Failure::from)
+        worker::describe(path)
+            .map(|description| Binary { path: path.clone(), description })
+            .map_err(|error| Failure::input(error.to_string()))
     });
     let (a, b) = (a?, b?);
     let copies = Copies::new(&args.a, &args.b)?;

@@ -10,23 +10,25 @@ use phalanx_lab::baseline_file::{
     self, Baseline, BatchOutcome, BatchResult, BenchmarkParams, ConfigSummary, DEFAULT_BATCH_SIZES, Devices,
     SingleResult, SystemInfo,
 };
-use phalanx_lab::campaign::{Measured, Process};
+use phalanx_lab::budget::MemoryBudget;
+use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::record::{Kind, Run};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
-use phalanx_lab::throughput::{MEGABYTE, rate_interval};
+use phalanx_lab::throughput::{MEGABYTE, rate};
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::{precision, workload};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::{PlanArgs, RESULTS_DIR, columns, own_binary, print_noise};
+use super::options::{PlanArgs, RESULTS_DIR, columns, memory_budget, own_binary, print_noise};
 use crate::args::{OutputArgs, count, key_value};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 use crate::tally::Tally;
 use crate::workloads;
 
@@ -62,9 +64,14 @@ pub(crate) struct BaselineArgs {
     /// Threads that share the work
     #[arg(long, value_name = "J", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    /// Batches that need more memory are left out: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
     /// Folder of the results
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -100,6 +107,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     };
     workloads::predicted(&base)?;
     let spec = workloads::spec(&base)?;
+    let mut monitor = args.monitor.start()?;
     let binary = own_binary()?;
     let began = Timestamp::now();
     let mut tags = Vec::new();
@@ -111,21 +119,35 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     counts.extend(sizes.iter().copied().filter(|size| *size != 1));
     let cases: Vec<_> = counts.iter().map(|num_envs| CaseSpec { num_envs: *num_envs, ..base.clone() }).collect();
     let plan = args.plan.plan();
-    let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let outcomes =
-        precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, _| tally.advance(&case.id()));
+    let mut batches = BTreeMap::new();
+    let mut open = Vec::new();
+    for case in cases {
+        match workloads::fits(&workloads::predicted(&case)?, args.memory_budget.bytes()) {
+            Ok(()) => open.push(case),
+            Err(error) => _ = batches.insert(case.num_envs as u64, BatchOutcome::Failed { error }),
+        }
+    }
+    if open.first().is_none_or(|case| case.num_envs != 1) {
+        return Err(Failure::input("not even one environment fits into --memory-budget"));
+    }
+    let mut tally = Tally::new("processes", open.len() * plan.processes, args.output.quiet);
+    let mut monitored = Ok(());
+    let outcomes = precision::measure(&binary, &open, &plan, args.plan.patience(), |case, process| {
+        tally.advance(&case.id());
+        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
+    });
     drop(tally);
+    monitored.and_then(|()| monitor.close())?;
 
     let mut outcomes = outcomes.into_iter();
     // Without the single environment there is nothing to compare a batch with.
     let single = outcomes.next().expect("the first case is the single environment")?;
     session.record_measured(&single, "baseline")?;
-    let single_rate = rate(&single);
-    let mut batches = BTreeMap::new();
+    let (single_rate, _) = rate(&single);
     if sizes.contains(&1) {
         batches.insert(1, BatchOutcome::Measured(batch_result(&single, args, single_rate)?));
     }
-    for (size, outcome) in counts[1..].iter().zip(outcomes) {
+    for (case, outcome) in open[1..].iter().zip(outcomes) {
         let outcome = match outcome {
             Ok(measured) => {
                 session.record_measured(&measured, "baseline")?;
@@ -133,7 +155,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
             }
             Err(error) => BatchOutcome::Failed { error: error.to_string() },
         };
-        batches.insert(*size as u64, outcome);
+        batches.insert(case.num_envs as u64, outcome);
     }
     let mut extra = Map::new();
     extra.insert("run_id".to_owned(), json!(session.run.run_id));
@@ -194,20 +216,12 @@ fn custom(args: &BaselineArgs, sizes: &[usize]) -> Option<Vec<u64>> {
     chosen.then(|| sizes.iter().map(|size| *size as u64).collect())
 }
 
-fn times(measured: &Measured) -> Vec<f64> {
-    measured.processes.iter().flat_map(Process::times).collect()
-}
-
-fn rate(measured: &Measured) -> f64 {
-    1e9 / median(&times(measured))
-}
-
 fn interval(measured: &Measured) -> Map<String, Value> {
-    Map::from_iter([("steps_per_second_ci95".to_owned(), json!(rate_interval(measured)))])
+    Map::from_iter([("steps_per_second_ci95".to_owned(), json!(rate(measured).1))])
 }
 
 fn batch_result(measured: &Measured, args: &BaselineArgs, single: f64) -> Result<BatchResult, Failure> {
-    let (size, rate) = (measured.case.num_envs as u64, rate(measured));
+    let (size, (rate, _)) = (measured.case.num_envs as u64, rate(measured));
     let total_env_steps = size * args.batch_steps as u64;
     let bytes = measured.processes.first().and_then(|process| process.ready.workload.array_bytes);
     Ok(BatchResult {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use phalanx_lab::citation;
 
-use crate::args::count;
+use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 
@@ -16,9 +16,8 @@ pub(crate) struct CiteArgs {
     /// Cite the result with this number of environments [default: the fastest]
     #[arg(long, value_name = "N", value_parser = count)]
     num_envs: Option<usize>,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &CiteArgs) -> Result<(), Failure> {
@@ -36,5 +35,5 @@ pub(crate) fn run(args: &CiteArgs) -> Result<(), Failure> {
             sizes.join(", ")
         )));
     };
-    if args.json { print_json(chosen) } else { print(&chosen.to_string()) }
+    if args.output.json { print_json(chosen) } else { print(&chosen.to_string()) }
 }

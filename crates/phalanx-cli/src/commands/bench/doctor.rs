@@ -10,7 +10,8 @@ use phalanx_lab::guards::{Readings, Status};
 use phalanx_lab::session::Session;
 use serde::Serialize;
 
-use super::paired::{Copies, PlanArgs, RESULTS_FOLDER, cases, seed_of};
+use super::options::{RESULTS_DIR, own_binary};
+use super::paired::{Copies, PlanArgs, cases, seed_of};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -30,7 +31,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u16).range(4..=10_000))]
     measured_pairs: Option<u16>,
     /// Folder for the records; the calibration itself goes to PHALANX_CACHE_DIR or ~/.phalanx
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let folder = cache_folder()
         .ok_or_else(|| Failure::input("there is no home folder to keep calibrations in; set PHALANX_CACHE_DIR"))?;
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let own = own_binary()?;
     let copies = Copies::new(&own, &own)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let mut session = Session::start("doctor", threads, Vec::new(), Some(&args.results_dir))?;

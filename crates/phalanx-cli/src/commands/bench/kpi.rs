@@ -8,15 +8,22 @@ use std::time::Duration;
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_lab::campaign::Plan;
-use phalanx_lab::kpi::{self, Kpi, Limits, Targets};
+use phalanx_lab::kpi::{self, Figure, Kpi, Limits, Targets};
+use phalanx_lab::report::Report;
+use phalanx_lab::results::{Results, Stamped};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::verdict::{Better, KpiVerdict};
+use phalanx_lab::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::items::{self, Category, Runner};
-use super::paired::{Looks, RESULTS_FOLDER};
+use super::options::{RESULTS_DIR, listed, own_binary};
+use super::paired::Looks;
+use super::plot;
+use super::report::Format;
 use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files;
 
@@ -25,6 +32,12 @@ pub(crate) struct KpiArgs {
     /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
     #[arg(long, value_name = "FILE")]
     kpi: Option<PathBuf>,
+    /// Take what the latest suite in this folder has stored, instead of measuring; may be given several times
+    #[arg(long, value_name = "DIR")]
+    history: Vec<PathBuf>,
+    /// What to print; html is a page as that of `bench report`
+    #[arg(long, value_name = "F", default_value = "text")]
+    format: Format,
     /// Processes of each benchmark
     #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(2..=1000))]
     processes: u16,
@@ -35,7 +48,7 @@ pub(crate) struct KpiArgs {
     #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
     /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -52,7 +65,48 @@ struct Document {
 
 pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
     let targets = targets(args.kpi.as_deref())?;
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let Measured { run_id, records, figures } =
+        if args.history.is_empty() { measured(args)? } else { stored(&args.history)? };
+    let kpis = kpi::check(&figures, &targets);
+    let violations: Vec<String> =
+        kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
+    let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
+    let printed = match args.format {
+        Format::Html if !args.output.json => print(&page(&kpis)),
+        Format::Text if !args.output.json => print(&kpi_lines(&kpis)),
+        _ => print_json(&Document { run_id, records, kpis, violations, exit_code }),
+    };
+    commands::concluded(printed, exit_code)
+}
+
+/// Figures, and where they come from.
+struct Measured {
+    run_id: String,
+    records: Option<PathBuf>,
+    figures: BTreeMap<String, Figure>,
+}
+
+/// What the latest suite has stored; it is held against the targets of today.
+fn stored(folders: &[PathBuf]) -> Result<Measured, Failure> {
+    let results = plot::read(&[], folders)?;
+    let none = || Failure::input(format!("{} has no report of 'phalanx bench suite'", listed(folders)));
+    let suite = &results.suites.last().ok_or_else(none)?.value;
+    let kpis: Vec<Kpi> = serde_json::from_value(suite["kpis"].clone())
+        .map_err(|error| Failure::input(format!("the latest suite in {} has no figures: {error}", listed(folders))))?;
+    let figure = |kpi: Kpi| (kpi.name, Figure { measured: kpi.value.zip(kpi.interval), source: kpi.source });
+    let run_id = suite["run_id"].as_str().unwrap_or_default().to_owned();
+    Ok(Measured { run_id, records: None, figures: kpis.into_iter().map(figure).collect() })
+}
+
+fn page(kpis: &[Kpi]) -> String {
+    let now = Timestamp::now();
+    let mut results = Results::default();
+    results.suites.push(Stamped { time: now.compact(), value: json!({ "kpis": kpis }) });
+    Report::of(&results, now).html()
+}
+
+fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
+    let own = own_binary()?;
     let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.results_dir))?;
     let plan = Plan {
         processes: args.processes.into(),
@@ -69,17 +123,8 @@ pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
         let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "kpi" };
         outcomes.push(runner.run(item)?);
     }
-    let kpis = kpi::check(&items::figures(&outcomes), &targets);
-    let violations: Vec<String> =
-        kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
-    let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
-    if args.output.json {
-        let (run_id, records) = (session.run.run_id.clone(), session.path());
-        print_json(&Document { run_id, records, kpis, violations, exit_code })?;
-    } else {
-        print(&kpi_lines(&kpis))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+    let (run_id, records) = (session.run.run_id.clone(), session.path());
+    Ok(Measured { run_id, records, figures: items::figures(&outcomes) })
 }
 
 /// One line for each figure.

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::options::{CaseArgs, ResultsArgs, columns, memory_budget, own_binary};
 use crate::args::{OutputArgs, count};
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::tally::Tally;
@@ -165,7 +165,11 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
         profile("scan")?;
     }
     let report = report.expect("one profile at least");
-    if args.output.json { print_json(&report) } else { print(&text(&report)) }
+    let envs = report.envs.iter().flat_map(|envs| &envs.rows);
+    let measured = envs.chain(report.scan.iter().flat_map(|scan| &scan.rows)).any(|row| row.success);
+    let printed = if args.output.json { print_json(&report) } else { print(&text(&report)) };
+    // A size that is left out is a row; a run that measured nothing at all has failed.
+    commands::concluded(printed, if measured { 0 } else { 1 })
 }
 
 fn of_row(base: &CaseSpec, row: &Row) -> CaseSpec {
@@ -183,16 +187,8 @@ fn probe(
     mut more: impl FnMut(usize, &mut Worker) -> phalanx_lab::Result<()>,
 ) -> Result<Vec<Outcome>, Failure> {
     let binary = own_binary()?;
-    let mut outcomes: Vec<Outcome> = cases
-        .iter()
-        .map(|(_, predicted)| match budget {
-            Some(budget) if predicted.total() > budget as f64 => {
-                let (needed, budget) = (format_bytes(predicted.total()), format_bytes(budget as f64));
-                Err(format!("needs {needed} of memory, but the budget is {budget}"))
-            }
-            _ => Ok(Vec::new()),
-        })
-        .collect();
+    let mut outcomes: Vec<Outcome> =
+        cases.iter().map(|(_, predicted)| workloads::fits(predicted, budget).map(|()| Vec::new())).collect();
     let open = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let mut tally = Tally::new("processes", open * usize::from(args.repeats), args.output.quiet);
     let mut random = Stream::new(0, 0);

@@ -12,12 +12,14 @@ use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::record::Kind;
 
-use crate::args::key_value;
+use crate::args::{key_value, policy_name};
 use crate::failure::Failure;
 use crate::files;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
+/// Where a suite keeps its reports, records and baseline unless the user says otherwise.
+pub(crate) const SUITE_DIR: &str = "benchmark_results";
 
 /// How much is measured.
 #[derive(Debug, Args)]
@@ -97,6 +99,31 @@ impl Target {
     }
 }
 
+/// Where stored results are looked for.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Folder with results; may be given several times [default: benchmarks/results and benchmark_results]
+    #[arg(long, visible_alias = "results-dir", value_name = "DIR")]
+    history: Vec<PathBuf>,
+}
+
+impl HistoryArgs {
+    /// The folders that the user names, or the usual ones that exist; the first of those if none does.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        if !self.history.is_empty() {
+            return self.history.clone();
+        }
+        let usual = [RESULTS_DIR, SUITE_DIR].map(PathBuf::from);
+        let found: Vec<PathBuf> = usual.iter().filter(|folder| folder.is_dir()).cloned().collect();
+        if found.is_empty() { usual[..1].to_vec() } else { found }
+    }
+}
+
+/// Paths as a sentence names them.
+pub(crate) fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// What is measured, apart from its size.
 #[derive(Debug, Args)]
 pub(crate) struct CaseArgs {
@@ -104,10 +131,10 @@ pub(crate) struct CaseArgs {
     #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     settings: Vec<(String, String)>,
     /// What acts: random, or a policy of `phalanx rollout`
-    #[arg(long, value_name = "A", default_value = "random")]
+    #[arg(long, alias = "policy", value_name = "A", default_value = "random")]
     agent: String,
     /// Argument of the agent, such as kp=2; may be given several times
-    #[arg(long = "agent-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
+    #[arg(long = "agent-arg", alias = "policy-arg", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     agent_args: Vec<(String, String)>,
     /// What the timed region contains: fused_random_rollout, policy_rollout or host_api_random [default: by
     /// the agent]
@@ -128,7 +155,7 @@ impl CaseArgs {
         let kind = self.kind()?;
         Ok(CaseSpec {
             settings: self.settings.clone(),
-            agent: self.agent.clone(),
+            agent: policy_name(&self.agent).to_owned(),
             agent_args: self.agent_args.clone(),
             kind,
             threads,

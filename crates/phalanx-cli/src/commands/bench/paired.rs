@@ -14,9 +14,7 @@ use phalanx_lab::stats::checksum::mix;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
-
-/// The default folder of results.
-pub(super) const RESULTS_FOLDER: &str = "benchmarks/results";
+use crate::workloads;
 
 /// Differences below this are none unless a calibration says more or the user less, in per cent: link order and other
 /// accidents of a build move identical code by as much.
@@ -75,12 +73,16 @@ impl Copies {
         Ok(Self { _folder: folder, a: a_copy, b: b_copy, of: [a.to_owned(), b.to_owned()] })
     }
 
-    /// A failure in the user's words: with the path that was given, not that of the copy.
-    fn explained(&self, error: phalanx_lab::Error) -> Failure {
+    /// A failure in the user's words: with the path that was given, not that of the copy. A case that cannot be built
+    /// here either is a wrong one; else it is the worker that failed.
+    fn explained(&self, error: phalanx_lab::Error, case: &CaseSpec) -> Failure {
         match error {
             phalanx_lab::Error::Worker { binary, reason } => {
                 let of = if binary == self.a { &self.of[0] } else { &self.of[1] };
-                Failure::input(format!("{}: {reason}", of.display()))
+                match workloads::predicted(case) {
+                    Ok(_) => phalanx_lab::Error::Worker { binary: of.clone(), reason }.into(),
+                    Err(_) => Failure::input(format!("{}: {reason}", of.display())),
+                }
             }
             other => other.into(),
         }
@@ -100,7 +102,7 @@ impl Copies {
             }
         };
         let (a, b) = (Side { binary: &self.a, case: a }, Side { binary: &self.b, case: b });
-        campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error))
+        campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error, b.case))
     }
 }
 

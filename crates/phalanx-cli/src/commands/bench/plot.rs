@@ -8,6 +8,7 @@ use phalanx_lab::files::write_atomically;
 use phalanx_lab::results::Results;
 use serde::Serialize;
 
+use super::options::{HistoryArgs, listed};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -15,12 +16,11 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
     /// File with results: .csv of throughput, memory or comparison, .jsonl records, .json of a baseline; may be given
-    /// several times [default: all files of --results-dir]
-    #[arg(long, value_name = "FILE")]
+    /// several times [default: all files of --history]
+    #[arg(long, value_name = "FILE", conflicts_with = "history")]
     input: Vec<PathBuf>,
-    /// Folder with results
-    #[arg(long, value_name = "DIR", default_value = "benchmarks/results", conflicts_with = "input")]
-    results_dir: PathBuf,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Which figure
     #[arg(long, value_name = "TYPE", default_value = "all")]
     plot_type: PlotType,
@@ -59,8 +59,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
-    let results = read(&args.input, &args.results_dir)?;
-    let folder = args.output_dir.clone().unwrap_or_else(|| beside(&args.input, &args.results_dir).join("plots"));
+    let folders = args.history.folders();
+    let results = read(&args.input, &folders)?;
+    let folder = args.output_dir.clone().unwrap_or_else(|| beside(&args.input, &folders[0]).join("plots"));
     let mut drawn = Vec::new();
     let mut without_data = Vec::new();
     for figure in FIGURES.iter().filter(|figure| args.plot_type.covers(figure)) {
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
             "there is no data for {} in {}: measure first (bench throughput, memory or comparison) or choose other \
              files with --input",
             without_data.join(", "),
-            sources(args)
+            listed(if args.input.is_empty() { &folders } else { &args.input })
         )));
     }
     std::fs::create_dir_all(&folder).map_err(|error| Failure::Write { what: folder.display().to_string(), error })?;
@@ -101,14 +102,13 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
     print(&format!("{written}{none}"))
 }
 
-/// The results of the given files, or of a folder; what is damaged is told on stderr.
-pub(crate) fn read(input: &[PathBuf], folder: &Path) -> Result<Results, Failure> {
+/// The results of the given files, or of folders; what is damaged is told on stderr.
+pub(crate) fn read(input: &[PathBuf], folders: &[PathBuf]) -> Result<Results, Failure> {
     let mut results = Results::default();
     if input.is_empty() {
-        results.read_folder(folder)?;
-    }
-    for path in input {
-        results.read_file(path)?;
+        results.read_folders(folders)?;
+    } else {
+        results.read_files(input)?;
     }
     results.damaged.iter().for_each(|damage| eprintln!("warning: {damage}"));
     Ok(results)
@@ -119,11 +119,4 @@ fn beside<'a>(input: &'a [PathBuf], folder: &'a Path) -> &'a Path {
         Some(first) => first.parent().unwrap_or(Path::new("")),
         None => folder,
     }
-}
-
-fn sources(args: &PlotArgs) -> String {
-    if args.input.is_empty() {
-        return args.results_dir.display().to_string();
-    }
-    args.input.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -34,7 +34,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Folder for results
-    #[arg(long, value_name = "DIR", default_value = "benchmarks/results")]
+    #[arg(long, value_name = "DIR", default_value = super::options::RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
     print: OutputArgs,

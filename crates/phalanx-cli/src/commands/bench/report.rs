@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use phalanx_lab::report::Report;
 use phalanx_lab::timestamp::Timestamp;
 
+use super::options::{HistoryArgs, listed};
 use super::plot;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
@@ -17,9 +18,8 @@ pub(crate) struct ReportArgs {
     /// Write one self-contained HTML page there
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Folder with results
-    #[arg(long, visible_alias = "results-dir", value_name = "DIR", default_value = "benchmarks/results")]
-    history: PathBuf,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// File with results instead of a folder; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "history")]
     input: Vec<PathBuf>,
@@ -30,8 +30,9 @@ pub(crate) struct ReportArgs {
     output: OutputArgs,
 }
 
+/// How stored results are told.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Text,
     Json,
     Html,
@@ -39,12 +40,13 @@ enum Format {
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let target = args.html.as_deref().map(files::check_target).transpose()?;
-    let results = plot::read(&args.input, &args.history)?;
+    let folders = args.history.folders();
+    let results = plot::read(&args.input, &folders)?;
     if results.is_empty() {
         return Err(Failure::input(format!(
             "there are no results in {}: measure first (bench throughput, memory, comparison, baseline or suite) or name \
              another folder with --history",
-            args.history.display()
+            listed(if args.input.is_empty() { &folders } else { &args.input })
         )));
     }
     let report = Report::of(&results, Timestamp::now());

@@ -10,7 +10,8 @@ use phalanx_lab::session::Session;
 use serde::Serialize;
 
 use super::items::{Runner, industrial};
-use super::paired::{Looks, PlanArgs, RESULTS_FOLDER};
+use super::options::{RESULTS_DIR, own_binary};
+use super::paired::{Looks, PlanArgs};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ pub(crate) struct SafetyArgs {
     #[command(flatten)]
     plan: PlanArgs,
     /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     if envs.is_empty() {
         envs = industrial();
     }
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let own = own_binary()?;
     let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
     let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1 };
     let mut results = Vec::new();

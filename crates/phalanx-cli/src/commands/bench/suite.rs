@@ -29,30 +29,28 @@ use phalanx_lab::worker;
 
 use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
+use super::options::{SUITE_DIR, own_binary};
 use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
-
-/// The binary of a baseline, beside it.
-const KEPT_BINARY: &str = "baseline_phalanx";
 
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
     /// What to run: kernel (or jax), environment, safety, memory, startup, all
     #[arg(long, value_name = "C", num_args = 1.., value_delimiter = ',', default_value = "all")]
     categories: Vec<String>,
-    /// The baseline [default: baseline_results.json in the output folder]
+    /// Compare with this baseline, which must exist unless --save-baseline makes it; a regression fails
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Compare with the baseline; a regression fails
+    /// Compare with baseline_results.json in the output folder, if it is there; a regression fails
     #[arg(long)]
     compare_baseline: bool,
-    /// Make this run the baseline, and keep this binary beside it
+    /// Make this run the baseline (at --baseline, if that is given), and keep this binary beside it
     #[arg(long)]
     save_baseline: bool,
     /// Folder for the report, the records and the baseline
-    #[arg(long, value_name = "DIR", default_value = "benchmark_results")]
+    #[arg(long, value_name = "DIR", default_value = SUITE_DIR)]
     output_dir: PathBuf,
     /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
     #[arg(long, value_name = "FILE")]
@@ -80,8 +78,12 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let items = chosen(&args.categories)?;
     let targets = targets(args.kpi.as_deref())?;
     let markdown = args.markdown.as_deref().map(crate::files::check_target).transpose()?;
-    let baseline = Baseline::find(args)?;
-    let own = std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this binary: {error}")))?;
+    let place = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
+    if args.save_baseline && args.baseline.is_some() {
+        crate::files::check_target(&place)?;
+    }
+    let baseline = Baseline::find(args, &place)?;
+    let own = own_binary()?;
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
     let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
@@ -92,14 +94,25 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         ..Plan::default()
     };
     let looks = Looks { plan, looks: 2, cases: items.len() };
-    let mut outcomes = Vec::new();
+    let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
         if !args.output.quiet {
             eprintln!("{} of {}: {}", number + 1, items.len(), item.name);
         }
         let (quiet, against) = (args.output.quiet, copies.as_ref());
         let mut runner = Runner { session: &mut session, own: &own, against, looks, quiet, suite: "suite" };
-        let mut outcome = runner.run(item)?;
+        let mut outcome = match runner.run(item) {
+            Ok(outcome) => outcome,
+            // One that cannot be measured must not cost what the others showed.
+            Err(
+                failure @ Failure::Lab(phalanx_lab::Error::Worker { .. } | phalanx_lab::Error::ChecksumMismatch { .. }),
+            ) => {
+                eprintln!("warning: {}: {failure}", item.name);
+                failed.push((item.name.clone(), failure));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         if let Some(baseline) = &baseline {
             let machine = &session.run.machine.fingerprint;
             outcome.against = outcome.against.or_else(|| baseline.stored(&outcome.result, machine));
@@ -108,29 +121,32 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
+    if !failed.is_empty() {
+        let reasons = failed.iter().map(|(name, failure)| (name.clone(), failure.to_string().into()));
+        report.extra.insert("failed".to_owned(), serde_json::Value::Object(reasons.collect()));
+    }
     for (name, against) in &report.comparisons {
         session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
     }
     let guards = session.guards();
-    let first_baseline = args.compare_baseline && baseline.is_none();
-    let saved = (args.save_baseline || first_baseline).then(|| save_baseline(&mut report, &args.output_dir, &own));
-    let saved = saved.transpose()?;
+    if args.save_baseline {
+        save_baseline(&mut report, &place, &own)?;
+    }
     let stem = format!("benchmark_results_{}", Timestamp::now().compact());
     let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
     let (last, exit_code) = conclusion(&report, baseline.is_some());
     if let Some(path) = markdown {
         crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
-    if first_baseline {
-        eprintln!("note: there was no baseline, so this run is the baseline from now on");
-    }
-    if args.output.json {
-        print_json(&report)?;
+    let printed = if args.output.json {
+        print_json(&report)
     } else {
-        let saved = saved.map(|path| format!("baseline: {}\n", path.display())).unwrap_or_default();
-        print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        let saved = if args.save_baseline { format!("baseline: {}\n", place.display()) } else { String::new() };
+        print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))
+    };
+    commands::concluded(printed, exit_code)?;
+    // Without a verdict the first failure decides, told once more as the last word.
+    failed.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
 /// The items of the categories that a user names.
@@ -169,15 +185,19 @@ struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline, if one is asked for and exists.
-    fn find(args: &SuiteArgs) -> Result<Option<Self>, Failure> {
-        if !args.compare_baseline {
+    /// The baseline, if one is asked for. One that is named and missing is a mistake, or a gate would pass for ever
+    /// without it; the usual one may be missing the first time.
+    fn find(args: &SuiteArgs, path: &Path) -> Result<Option<Self>, Failure> {
+        if !args.compare_baseline && args.baseline.is_none() {
             return Ok(None);
         }
-        let path = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
-        let bytes = match std::fs::read(&path) {
+        let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.save_baseline => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.baseline.is_none() => {
+                eprintln!("note: nothing is compared, because {} is missing; --save-baseline makes it", path.display());
+                return Ok(None);
+            }
             Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
         };
         let wrong = |why: String| Failure::input(format!("{} is no baseline: {why}", path.display()));
@@ -185,7 +205,7 @@ impl Baseline {
         if report.schema_version != REPORT_VERSION {
             return Err(wrong(format!("its schema_version is {}, not {REPORT_VERSION}", report.schema_version)));
         }
-        let binary = report.binary.as_ref().and_then(|kept| match kept_binary(&path, kept) {
+        let binary = report.binary.as_ref().and_then(|kept| match kept_binary(path, kept) {
             Ok(binary) => Some(binary),
             Err(why) => {
                 eprintln!("note: compared with stored numbers only, because {why}");
@@ -221,9 +241,11 @@ fn kept_binary(baseline: &Path, kept: &KeptBinary) -> Result<PathBuf, String> {
     worker::describe(&absolute).map(|_| absolute).map_err(|error| error.to_string())
 }
 
-/// Writes the baseline and its binary, and answers where.
-fn save_baseline(report: &mut Report, folder: &Path, own: &Path) -> Result<PathBuf, Failure> {
-    let binary = folder.join(KEPT_BINARY);
+/// Writes the baseline, and its binary beside it: `baseline_phalanx` for `baseline_results.json`.
+fn save_baseline(report: &mut Report, path: &Path, own: &Path) -> Result<(), Failure> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{}_phalanx", stem.trim_end_matches("_results"));
+    let binary = path.with_file_name(&name);
     let failed = |error| Failure::Write { what: binary.display().to_string(), error };
     let bytes = std::fs::read(own).map_err(failed)?;
     files::write_atomically(&binary, &bytes)?;
@@ -232,10 +254,8 @@ fn save_baseline(report: &mut Report, folder: &Path, own: &Path) -> Result<PathB
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
     }
-    report.binary = Some(KeptBinary { file: KEPT_BINARY.to_owned(), hash: format!("xxh3:{}", hash::of_bytes(&bytes)) });
-    let path = folder.join("baseline_results.json");
-    files::write_atomically(&path, pretty(report).as_bytes())?;
-    Ok(path)
+    report.binary = Some(KeptBinary { file: name, hash: format!("xxh3:{}", hash::of_bytes(&bytes)) });
+    Ok(files::write_atomically(path, pretty(report).as_bytes())?)
 }
 
 fn pretty(report: &Report) -> String {
@@ -428,7 +448,7 @@ fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Re
     }
     let refusing: Vec<&str> = guards.refusing().collect();
     let disturbed = if refusing.is_empty() { String::new() } else { format!(", disturbed by {}", refusing.join(", ")) };
-    let commit = run.git.sha.as_deref().map_or("unknown commit", |sha| &sha[..sha.len().min(12)]);
+    let commit = run.git.sha.as_deref().map_or("unknown commit".to_owned(), |sha| sha.chars().take(12).collect());
     let _ = writeln!(text, "\n{} on {}{disturbed}, run {}", commit, run.machine.name, run.run_id);
     text
 }

@@ -7,11 +7,11 @@ use phalanx_core::Error;
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
 use phalanx_lab::case::rule_of_thumb;
-use phalanx_lab::format::{format_bytes, format_number, format_seconds};
+use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
 use phalanx_lab::precision;
-use phalanx_lab::record::Checksum;
+use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::CONFIDENCE;
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
@@ -19,10 +19,11 @@ use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, count};
-use crate::commands::{print, print_json};
+use crate::args::{OutputArgs, TuneArgs, count};
+use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 use crate::tally::Tally;
 use crate::{machine, workloads};
 
@@ -34,7 +35,7 @@ pub(crate) struct ThroughputArgs {
     #[arg(long, conflicts_with = "num_envs")]
     full: bool,
     /// Measure chunk sizes from 8 to 512 (8 to 256 for gene circuits) at one number of environments
-    #[arg(long, conflicts_with_all = ["full", "scan_chunk_size"])]
+    #[arg(long, conflicts_with_all = ["full", "scan_chunk_size", "auto_tune"])]
     scan_chunks: bool,
     /// Environment, by name or alias; may be given several times [default: CartPole-v1]
     #[arg(long = "env", value_name = "E")]
@@ -55,6 +56,10 @@ pub(crate) struct ThroughputArgs {
     /// Sizes that need more memory are skipped: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
+    #[command(flatten)]
+    tune: TuneArgs,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
@@ -109,8 +114,11 @@ struct ThreadScaling {
     num_envs: usize,
     /// Threads, steps per second, and the share of what as many single threads would do.
     points: Vec<(usize, f64, f64)>,
-    /// The universal scalability law, or why it cannot be told.
-    law: Result<ScalingIntervals, String>,
+    /// The universal scalability law, if it can be told.
+    law: Option<ScalingIntervals>,
+    /// Why it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_law: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -123,7 +131,8 @@ struct BestChunk {
 
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let device = args.device.resolve()?;
-    let jobs = jobs(args)?;
+    let jobs = tuned(jobs(args)?, args)?;
+    let mut monitor = args.monitor.start()?;
     let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
     let target = args.results.target(&format!("throughput_{device}"))?;
     let binary = own_binary()?;
@@ -132,29 +141,35 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
+    let mut refused: Vec<_> = predicted.iter().map(|predicted| workloads::fits(predicted, budget).err()).collect();
     let mut facts = Vec::new();
-    let mut refused = Vec::new();
-    for (job, predicted) in jobs.iter().zip(&predicted) {
-        let fits = budget.is_none_or(|budget| predicted.total() <= budget as f64);
-        let checksum = if fits { Some(workloads::checksum_of_run(&job.case, job.num_steps)?) } else { None };
+    let mut tally = Tally::new("checksums", jobs.len(), args.output.quiet);
+    for ((job, predicted), refused) in jobs.iter().zip(&predicted).zip(&refused) {
+        let checksum =
+            if refused.is_none() { Some(workloads::checksum_of_run(&job.case, job.num_steps)?) } else { None };
+        tally.advance(&job.case.id());
         facts.push(Facts {
             state_bytes: Some(predicted.state_bytes),
             agent_bytes: Some(predicted.agent_bytes),
             checksum: checksum.map(Checksum),
         });
-        refused.push((!fits).then(|| {
-            let budget = format_bytes(budget.unwrap_or(0) as f64);
-            format!("needs {} of memory, but the budget is {budget}", format_bytes(predicted.total()))
-        }));
     }
+    drop(tally);
+    // Before anything is measured: rates of different computations are worth nothing.
+    let planned = jobs.iter().zip(&facts).map(|(job, facts)| Row::failed(job, &session.run, *facts, ""));
+    lab::check_same_results(&planned.collect::<Vec<_>>())?;
 
     let open: Vec<usize> = (0..jobs.len()).filter(|at| refused[*at].is_none()).collect();
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
     let plan = args.plan.plan();
     let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let outcomes =
-        precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, _| tally.advance(&case.id()));
+    let mut monitored = Ok(());
+    let outcomes = precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, process| {
+        tally.advance(&case.id());
+        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
+    });
     drop(tally);
+    monitored.and_then(|()| monitor.close())?;
 
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();
@@ -165,7 +180,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
                 session.record_measured(&measured, "throughput")?;
                 ReportRow {
                     row: Row::measured(job, &session.run, facts, &measured),
-                    throughput_ci95: lab::rate_interval(&measured),
+                    throughput_ci95: lab::rate(&measured).1,
                     cpu_percent: lab::cpu_percent(&measured),
                     processes: measured.processes.len(),
                     times: measured.processes.iter().flat_map(Process::times).collect(),
@@ -186,11 +201,10 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
-    lab::check_same_results(&plain)?;
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
     let guards = session.guards();
     print_noise(&guards);
-    if args.output.json {
+    let printed = if args.output.json {
         print_json(&Report {
             run_id: &session.run.run_id,
             machine: &session.run.machine.name,
@@ -201,14 +215,14 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
             thread_scaling: &thread_scaling,
             best_chunks: &best_chunks,
             guards,
-        })?;
+        })
     } else {
-        print(&text(&rows, &scaling, &thread_scaling, &best_chunks))?;
-        print(&format!("\ntable    {}\n", table.display()))?;
-        print(&records.map(|path| format!("records  {}\n", path.display())).unwrap_or_default())?;
-    }
+        let records = records.map(|path| format!("records  {}\n", path.display())).unwrap_or_default();
+        let text = text(&rows, &scaling, &thread_scaling, &best_chunks);
+        print(&format!("{text}\ntable    {}\n{records}", table.display()))
+    };
     // A size that is left out is a row; a run that measured nothing at all has failed.
-    if plain.iter().any(|row| row.success) { Ok(()) } else { Err(Failure::Verdict(1)) }
+    commands::concluded(printed, if plain.iter().any(|row| row.success) { 0 } else { 1 })
 }
 
 /// What the flags ask for, in the order of the table.
@@ -242,6 +256,21 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
         }
     }
     Ok(jobs)
+}
+
+/// The jobs with the chunk sizes that are fastest here, if that is wanted. Where chunk sizes are compared, and where the
+/// host steps, there is nothing to tune.
+fn tuned(jobs: Vec<Job>, args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
+    if !args.tune.is_wanted(args.scan_chunk_size.first().copied())? || args.scan_chunks {
+        return Ok(jobs);
+    }
+    let tune = |mut job: Job| {
+        if job.case.kind != Kind::HostApiRandom {
+            job.case.scan_chunk_size = workloads::tuned_chunk(&job.case, args.output.quiet)?;
+        }
+        Ok(Job::new(job.case, job.num_steps))
+    };
+    jobs.into_iter().map(tune).collect()
 }
 
 fn sizes(args: &ThroughputArgs, heavy: bool) -> Vec<Size> {
@@ -292,10 +321,15 @@ fn thread_scaling(rows: &[ReportRow]) -> Vec<ThreadScaling> {
             let of = |row: &ReportRow| (row.row.threads as f64, rate(row));
             efficiency(of(row), of(base))
         };
+        let (law, no_law) = match ScalingIntervals::fit(&groups, CONFIDENCE, 0) {
+            Ok(law) => (Some(law), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         found.push(ThreadScaling {
             env_name: first.row.env_name.clone(),
             num_envs: first.row.num_envs,
-            law: ScalingIntervals::fit(&groups, CONFIDENCE, 0).map_err(|error| error.to_string()),
+            law,
+            no_law,
             points: same.iter().map(|row| (row.row.threads, rate(row), share(row))).collect(),
         });
     }
@@ -369,13 +403,13 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
             verdict(*retention > GOAL_RETENTION)
         );
     }
-    for ThreadScaling { env_name, num_envs, points, law } in threads {
+    for ThreadScaling { env_name, num_envs, points, law, .. } in threads {
         let shares: Vec<_> = points
             .iter()
             .map(|(threads, rate, share)| format!("{threads}: {} ({share:.2})", format_number(*rate)))
             .collect();
         text += &format!("{env_name} x {num_envs} by threads (steps/s, efficiency): {}\n", shares.join(", "));
-        if let Ok(law) = law {
+        if let Some(law) = law {
             let law = law.law;
             text += &format!("  contention {:.4}, coherence {:.6}\n", law.contention, law.coherence);
         }

@@ -1,17 +1,22 @@
 //! `phalanx bench trend`: where the history of each case leads.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use phalanx_lab::calibrations;
+use phalanx_lab::files::Damage;
 use phalanx_lab::format::format_number;
 use phalanx_lab::history::{self, Series, SeriesTrend};
 use phalanx_lab::record::{self, Records};
+use phalanx_lab::report::Report;
+use phalanx_lab::results::Results;
 use phalanx_lab::stats::trend::Direction;
+use phalanx_lab::timestamp::Timestamp;
 use serde::Serialize;
 
-use super::paired::{RESULTS_FOLDER, percentage};
+use super::options::{HistoryArgs, listed};
+use super::paired::percentage;
+use super::report::Format;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -21,26 +26,19 @@ const NOISE_PERCENT: f64 = 2.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TrendArgs {
-    /// Folder with records; may be given several times
-    #[arg(long, value_name = "DIR", default_value = RESULTS_FOLDER)]
-    history: Vec<PathBuf>,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Only cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
     /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor)]
     #[arg(long, value_name = "PCT", value_parser = percentage)]
     noise: Option<f64>,
-    /// Output format
+    /// What to print; html is the page of `bench report`
     #[arg(long, value_name = "F", default_value = "text")]
-    format: TrendFormat,
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum TrendFormat {
-    Text,
-    Json,
 }
 
 #[derive(Serialize)]
@@ -49,9 +47,16 @@ struct Document {
     skipped: Vec<String>,
 }
 
+impl Document {
+    fn new(series: Vec<SeriesTrend>, damaged: &[Damage]) -> Self {
+        Self { series, skipped: damaged.iter().map(ToString::to_string).collect() }
+    }
+}
+
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
     let mut all = Records::default();
-    for folder in &args.history {
+    let folders = args.history.folders();
+    for folder in &folders {
         if !folder.is_dir() {
             let folder = folder.display();
             return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
@@ -71,15 +76,19 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
             SeriesTrend::of(series, noise)
         })
         .collect();
-    if args.output.json || args.format == TrendFormat::Json {
-        let skipped = all.damaged.iter().map(ToString::to_string).collect();
-        return print_json(&Document { series: trends, skipped });
-    }
     if trends.is_empty() {
-        let folders: Vec<_> = args.history.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(Failure::input(format!("no runs of such cases are recorded in {}", folders.join(", "))));
+        return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
     }
-    print(&trends.iter().map(text).collect::<String>())
+    match args.format {
+        _ if args.output.json => print_json(&Document::new(trends, &all.damaged)),
+        Format::Json => print_json(&Document::new(trends, &all.damaged)),
+        Format::Html => {
+            let mut results = Results::default();
+            results.read_folders(&folders)?;
+            print(&Report::of(&results, Timestamp::now()).html())
+        }
+        Format::Text => print(&trends.iter().map(text).collect::<String>()),
+    }
 }
 
 /// What identical code has shown on the machine of a series, whatever the plan was.
@@ -122,7 +131,7 @@ fn text(trend: &SeriesTrend) -> String {
     };
     for change in &trend.changes {
         let commit = |commit: &Option<String>| {
-            commit.as_deref().map_or("unknown commit".to_owned(), |sha| sha[..sha.len().min(12)].to_owned())
+            commit.as_deref().map_or("unknown commit".to_owned(), |sha| sha.chars().take(12).collect())
         };
         let point = &change.point;
         let _ = writeln!(

@@ -192,10 +192,12 @@ pub(super) fn describe(library: Library, python: &Path, question: &Question<'_>)
         let _ = stdin.write_all(&text);
     }
     let output = process.wait_with_output().map_err(|error| refuse(error.to_string()))?;
-    serde_json::from_slice(&output.stdout).map_err(|_| {
+    // One that crashes is a row as well, and must not cost the others theirs.
+    Ok(serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
         let said = String::from_utf8_lossy(&output.stderr);
-        refuse(said.lines().last().unwrap_or("it did not answer").to_owned())
-    })
+        let why = said.lines().last().unwrap_or("it did not answer").to_owned();
+        Description { missing: Some(why), ..Description::default() }
+    }))
 }
 
 /// Makes a virtual environment with the libraries and answers its Python. A library that cannot be installed is told

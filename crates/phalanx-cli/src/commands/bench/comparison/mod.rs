@@ -8,26 +8,28 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use phalanx_envs::registry;
-use phalanx_lab::campaign::{self, Plan, Process};
-use phalanx_lab::csv::Table;
+use phalanx_lab::budget::MemoryBudget;
+use phalanx_lab::campaign::{Plan, Process};
+use phalanx_lab::case::CaseSpec;
 use phalanx_lab::figures::times;
-use phalanx_lab::files;
 use phalanx_lab::format::{format_number, format_seconds};
+use phalanx_lab::function::write_csv;
 use phalanx_lab::record::Kind;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::{mean, median, population_sd};
 use phalanx_lab::stats::interval::Interval;
-use phalanx_lab::timestamp::Timestamp;
+use phalanx_lab::throughput::rate_of;
 use phalanx_lab::turns::{self, Contestant};
 use serde::Serialize;
 use serde_json::json;
 
 use self::libraries::{Entry, Library, Question, Setup};
 use self::trajectories::Check;
+use super::options::{ResultsArgs, memory_budget, own_binary};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::machine;
+use crate::{machine, workloads};
 
 #[derive(Debug, Args)]
 pub(crate) struct ComparisonArgs {
@@ -58,12 +60,11 @@ pub(crate) struct ComparisonArgs {
     /// Least time of a sample, in milliseconds
     #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
-    /// Folder for results
-    #[arg(long, value_name = "DIR", default_value = "benchmarks/results")]
-    results_dir: PathBuf,
-    /// Table to write [default: comparison_cpu_TIME.csv in --results-dir]
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// Refuse a number of environments that needs more: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
+    #[command(flatten)]
+    results: ResultsArgs,
     #[command(flatten)]
     print: OutputArgs,
 }
@@ -130,17 +131,20 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let chosen = |library: &Library| args.library.iter().any(|choice| choice.covers(*library));
     let libraries: Vec<Library> = Library::ALL.into_iter().filter(chosen).collect();
     let quiet = args.print.quiet;
+    let target = args.results.target("comparison_cpu")?;
+    // Those of ours; what other libraries need is not known, and is more.
+    let case = CaseSpec::host_api(&env, args.num_envs);
+    if let Err(why) = workloads::fits(&workloads::predicted(&case)?, args.memory_budget.bytes()) {
+        return Err(Failure::input(format!("--num-envs is {}, which {why}", args.num_envs)));
+    }
     let python = match &args.make_venv {
         Some(folder) => libraries::make_venv(&args.python, folder, &libraries, quiet)?,
         None => args.python.clone(),
     };
-    let this_binary = std::env::current_exe()
-        .map_err(|error| Failure::input(format!("cannot find the binary that is running: {error}")))?;
-    let setup = Setup { env, num_envs: args.num_envs, python, this_binary, cores: machine::cores() };
-    let now = Timestamp::now();
+    let setup = Setup { env, num_envs: args.num_envs, python, this_binary: own_binary()?, cores: machine::cores() };
     let prepared = prepare(args, &setup, &libraries)?;
     // Only now, so that a Python that does not run leaves no empty records behind.
-    let mut session = Session::start("comparison", setup.cores, Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start(&target.prefix, setup.cores, Vec::new(), Some(&target.folder))?;
     let plan = Plan {
         processes: usize::from(args.processes),
         samples: usize::from(args.samples),
@@ -158,13 +162,17 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
                 plan.samples
             );
         }
-    })?;
+    });
     let mut measured = processes.into_iter();
     let all: Vec<(Prepared, Option<Vec<Process>>)> = prepared
         .into_iter()
-        .map(|entry| {
-            let processes = entry.contestant.as_ref().and_then(|_| measured.next());
-            (entry, processes)
+        .map(|mut entry| match entry.contestant.as_ref().and_then(|_| measured.next()) {
+            Some(Ok(processes)) => (entry, Some(processes)),
+            Some(Err(error)) => {
+                entry.row.error = reason(error);
+                (entry, None)
+            }
+            None => (entry, None),
         })
         .collect();
     for (entry, processes) in &all {
@@ -184,8 +192,10 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let noisy = guards.refusing().collect::<Vec<_>>().join(", ");
     rows.iter_mut().for_each(|row| row.noisy.clone_from(&noisy));
     let fairness = fairness(&rows, &plan, &guards, &setup);
-    let table = write_table(args, &rows, now)?;
-    let report = Report { table, records: session.path(), rows: &rows, fairness: &fairness, guards: &guards };
+    let records = session.path();
+    let table = target.table(records.as_deref().unwrap_or(&target.folder));
+    write_csv(&table, &rows)?;
+    let report = Report { table, records, rows: &rows, fairness: &fairness, guards: &guards };
     if args.print.json {
         return print_json(&report);
     }
@@ -234,7 +244,7 @@ fn prepare(args: &ComparisonArgs, setup: &Setup, libraries: &[Library]) -> Resul
             row.library_version = description.version.clone();
             row.same_physics = physics.clone();
             let refused = match (&description.missing, &check) {
-                (Some(_), _) => Some(format!("not installed: pip install {}", library.packages().join(" "))),
+                (Some(why), _) => Some(format!("not installed: pip install {} ({why})", library.packages().join(" "))),
                 (None, Check::Different(why)) => Some(format!("it computes something else: {why}")),
                 _ => None,
             };
@@ -269,10 +279,7 @@ fn fastest(entry: Entry, row: &mut Row, args: &ComparisonArgs, say: &dyn Fn(Stri
                 }
             }
             Err(error) => {
-                let why = match error {
-                    phalanx_lab::Error::Worker { reason, .. } => reason,
-                    other => other.to_string(),
-                };
+                let why = reason(error);
                 say(format!("{}: {why}", candidate.mode));
                 if best.is_none() {
                     (row.mode, row.error) = (candidate.mode, why);
@@ -281,6 +288,14 @@ fn fastest(entry: Entry, row: &mut Row, args: &ComparisonArgs, say: &dyn Fn(Stri
         }
     }
     best.map(|(_, contestant)| contestant)
+}
+
+/// Why a program did not run; the row names it already.
+fn reason(error: phalanx_lab::Error) -> String {
+    match error {
+        phalanx_lab::Error::Worker { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
 fn empty_row(entry: &Entry, args: &ComparisonArgs, env: &str) -> Row {
@@ -337,10 +352,10 @@ fn rows(all: &[(Prepared, Option<Vec<Process>>)], args: &ComparisonArgs) -> Vec<
 }
 
 fn measured_row(row: &Row, processes: &[Process], ours: Option<&[Process]>, args: &ComparisonArgs) -> Row {
-    let times: Vec<Vec<f64>> = processes.iter().map(Process::times).collect();
-    let seconds: Vec<f64> = times.concat().iter().map(|ns| ns * row.total_steps as f64 / 1e9).collect();
+    let times = processes.iter().flat_map(Process::times);
+    let seconds: Vec<f64> = times.map(|ns| ns * row.total_steps as f64 / 1e9).collect();
     let startup = median(&processes.iter().map(|process| process.ready.startup_ns as f64 / 1e9).collect::<Vec<_>>());
-    let interval = campaign::interval(&times);
+    let (rate, interval) = rate_of(processes);
     let (cpu, wall) = processes.iter().flat_map(Process::steady_timings).fold((Some(0), 0), |(cpu, wall), timing| {
         (cpu.zip(timing.cpu_ns).map(|(sum, ns)| sum + ns), wall + timing.wall_ns)
     });
@@ -355,45 +370,15 @@ fn measured_row(row: &Row, processes: &[Process], ours: Option<&[Process]>, args
         runtime_mean_s: Some(mean(&seconds)),
         runtime_std_s: Some(population_sd(&seconds)),
         total_time_s: Some(startup + mean(&seconds)),
-        throughput_steps_per_s: Some(row.total_steps as f64 / median(&seconds)),
-        throughput_ci_low: high(interval).map(|ns| 1e9 / ns),
-        throughput_ci_high: low(interval).map(|ns| 1e9 / ns),
+        throughput_steps_per_s: Some(rate),
+        throughput_ci_low: interval.map(|[low, _]| low),
+        throughput_ci_high: interval.map(|[_, high]| high),
         cores_busy: cpu.filter(|_| wall > 0).map(|cpu| cpu as f64 / wall as f64),
         phalanx_speedup: ratio.map(|ratio| ratio.speed_up()),
         phalanx_speedup_ci_low: low(ratio_interval),
         phalanx_speedup_ci_high: high(ratio_interval),
         ..row.clone()
     }
-}
-
-fn write_table(args: &ComparisonArgs, rows: &[Row], now: Timestamp) -> Result<PathBuf, Failure> {
-    let mut objects = Vec::new();
-    for row in rows {
-        if let Ok(serde_json::Value::Object(object)) = serde_json::to_value(row) {
-            objects.push(object);
-        }
-    }
-    let mut table = Table::new(objects.iter().flat_map(|object| object.keys().cloned()));
-    for object in &objects {
-        table.push(object.iter().map(|(column, value)| {
-            let text = match value {
-                serde_json::Value::Null => String::new(),
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            (column.as_str(), text)
-        }))?;
-    }
-    let text = table.to_string();
-    Ok(match &args.output {
-        Some(path) => {
-            files::write_atomically(path, text.as_bytes())?;
-            path.clone()
-        }
-        None => {
-            files::write_new(&args.results_dir, &format!("comparison_cpu_{}", now.compact()), "csv", text.as_bytes())?
-        }
-    })
 }
 
 fn table_text(rows: &[Row]) -> String {

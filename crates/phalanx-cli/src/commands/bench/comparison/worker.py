@@ -125,7 +125,7 @@ def main():
         request = json.loads(sys.stdin.read())
         try:
             found = {"version": version(), "python": sys.version.split()[0]}
-        except ImportError as error:
+        except Exception as error:  # a library that fails while it is imported is as good as missing
             return reply({"missing": reason(error)})
         try:
             found["trajectory"] = trajectory(request["env"], request["starts"], request["actions"])
