@@ -77,6 +77,17 @@ impl<'a> Request<'a> {
             time_budget: None,
         }
     }
+
+    /// The chunk sizes that fit into the memory budget, the smallest first.
+    pub fn fitting_candidates(&self) -> Vec<usize> {
+        self.split_by_memory(&self.subject.memory(), self.memory_budget.bytes()).0
+    }
+
+    /// The candidates that fit, and those that do not.
+    fn split_by_memory(&self, model: &MemoryModel, budget: f64) -> (Vec<usize>, Vec<usize>) {
+        let fits = |chunk: &usize| model.bytes(self.num_envs, self.buffer_size.unwrap_or(0), *chunk) <= budget;
+        candidates(self.schedule).into_iter().partition(fits)
+    }
 }
 
 /// What goes on meanwhile.
@@ -283,7 +294,14 @@ impl Tuning<'_> {
         };
         let key = key.to_string();
         let stage = |name: &str| Stage { name: name.to_owned(), seconds: None };
-        if let Some(config) = self.remembered(&key, &env_hash) {
+        // Before anything of this size is allocated, by whoever uses what is remembered or by the profiles.
+        let model = subject.memory();
+        let budget = self.request.memory_budget.bytes();
+        self.check_memory(&model, budget)?;
+        let fits = |config: &ChunkConfig| {
+            model.bytes(num_envs, buffer_size.unwrap_or(0), config.optimal_chunk_size) <= budget
+        };
+        if let Some(config) = self.remembered(&key, &env_hash).filter(fits) {
             return Ok(Tuned {
                 scan_chunk_size: config.optimal_chunk_size,
                 threads: config.threads.or(threads).unwrap_or(1),
@@ -300,10 +318,6 @@ impl Tuning<'_> {
                 seconds: 0.0,
             });
         }
-        // Before anything of this size is allocated, also by the profiles.
-        let model = subject.memory();
-        let budget = self.request.memory_budget.bytes();
-        self.check_memory(&model, budget)?;
         let (environment, ns_per_step) = self.environment(&model, &env_hash)?;
         let agent = self.agent(&model)?;
         let (threads, threads_note) = self.threads(&model, budget, ns_per_step)?;
@@ -516,10 +530,9 @@ impl Tuning<'_> {
     }
 
     fn chunk(&mut self, model: &MemoryModel, budget: f64, threads: usize, ns_per_step: f64) -> Result<Choice> {
-        let Request { subject, num_envs, schedule, .. } = *self.request;
+        let Request { subject, num_envs, .. } = *self.request;
         let buffer = self.request.buffer_size.unwrap_or(0);
-        let (mut fitting, over): (Vec<_>, Vec<_>) =
-            candidates(schedule).into_iter().partition(|&chunk| model.bytes(num_envs, buffer, chunk) <= budget);
+        let (mut fitting, over) = self.request.split_by_memory(model, budget);
         let unmeasured = |status| {
             move |&chunk: &usize| Candidate {
                 chunk_size: chunk,
@@ -798,6 +811,20 @@ mod tests {
         );
         assert!(text.contains("lower num_envs (at most 39 fit)") && text.contains("buffer_size below 100"), "{text}");
         assert_eq!(mock.starts.get(), starts, "nothing was allocated");
+    }
+
+    #[test]
+    fn what_is_remembered_must_fit_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        let within = |bytes| Request { memory_budget: MemoryBudget::Bytes(bytes), ..request(&mock) };
+        let large = run(&request(&mock), &cache).scan_chunk_size;
+        assert!(large > 64, "{large}");
+        let error = tune(&within(5000), Some(&cache), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::NoValidChunkSize { .. }), "{error}");
+        let small = run(&within(6400 + 700), &cache);
+        assert!(small.source == Source::MeasuredNow && small.scan_chunk_size <= 64, "{small}");
     }
 
     #[test]
