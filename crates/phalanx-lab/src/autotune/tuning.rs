@@ -280,7 +280,7 @@ struct Choice {
 
 impl Tuning<'_> {
     fn answer(&mut self, watch: &Stopwatch) -> Result<Tuned> {
-        let Request { subject, num_envs, buffer_size, threads, .. } = *self.request;
+        let Request { subject, num_envs, buffer_size, threads, schedule, .. } = *self.request;
         let hardware = self.hardware(watch);
         let env_hash = subject.env_hash();
         let key = ConfigKey {
@@ -291,6 +291,7 @@ impl Tuning<'_> {
             buffer_size,
             threads,
             dtype: Some(subject.dtype()).filter(|dtype| *dtype != "f32").map(str::to_owned),
+            schedule,
         };
         let key = key.to_string();
         let stage = |name: &str| Stage { name: name.to_owned(), seconds: None };
@@ -298,9 +299,8 @@ impl Tuning<'_> {
         let model = subject.memory();
         let budget = self.request.memory_budget.bytes();
         self.check_memory(&model, budget)?;
-        let fits = |config: &ChunkConfig| {
-            model.bytes(num_envs, buffer_size.unwrap_or(0), config.optimal_chunk_size) <= budget
-        };
+        let fits =
+            |config: &ChunkConfig| model.bytes(num_envs, buffer_size.unwrap_or(0), config.optimal_chunk_size) <= budget;
         if let Some(config) = self.remembered(&key, &env_hash).filter(fits) {
             return Ok(Tuned {
                 scan_chunk_size: config.optimal_chunk_size,
@@ -397,7 +397,9 @@ impl Tuning<'_> {
     fn environment(&mut self, model: &MemoryModel, env_hash: &str) -> Result<(Stage, f64)> {
         let subject = self.request.subject;
         let name = subject.env().to_owned();
-        if let Some(profile) = self.profiles.env_profiles.get(&name).filter(|_| !self.request.force) {
+        // A step takes what environment and agent take together; random actions cost next to nothing.
+        let key = if subject.agent() == "random" { name.clone() } else { format!("{name}:{}", subject.agent()) };
+        if let Some(profile) = self.profiles.env_profiles.get(&key).filter(|_| !self.request.force) {
             let origin = Origin {
                 fingerprint: profile.fingerprint.as_deref(),
                 engine_version: profile.engine_version.as_deref(),
@@ -425,7 +427,7 @@ impl Tuning<'_> {
             fingerprint: Some(self.now.machine.fingerprint.clone()),
             extra: Map::new(),
         };
-        self.fresh.env_profiles.insert(name.clone(), profile);
+        self.fresh.env_profiles.insert(key, profile);
         Ok((Stage { name, seconds: Some(start.elapsed().as_secs_f64()) }, ns_per_step))
     }
 
@@ -691,6 +693,7 @@ mod tests {
     struct Mock {
         model: MemoryModel,
         hash: &'static str,
+        agent: &'static str,
         answer: fn(usize) -> Result<Box<dyn Loop>>,
         starts: Cell<usize>,
     }
@@ -699,7 +702,8 @@ mod tests {
         fn default() -> Self {
             let model =
                 MemoryModel { bytes_per_env: 100.0, weight_bytes: 0, transition_bytes: 10, bytes_per_chunk_step: 10 };
-            Self { model, hash: "h", answer: |num_envs| Ok(Box::new(Slow(num_envs))), starts: Cell::new(0) }
+            let answer = |num_envs| -> Result<Box<dyn Loop>> { Ok(Box::new(Slow(num_envs))) };
+            Self { model, hash: "h", agent: "random", answer, starts: Cell::new(0) }
         }
     }
 
@@ -711,7 +715,7 @@ mod tests {
             self.hash.to_owned()
         }
         fn agent(&self) -> &str {
-            "random"
+            self.agent
         }
         fn memory(&self) -> MemoryModel {
             self.model
@@ -727,7 +731,8 @@ mod tests {
 
     fn request(subject: &Mock) -> Request<'_> {
         let threads = Some(1);
-        let (sample, time_budget) = (Duration::from_millis(1), Some(Duration::from_secs(2)));
+        // More than it takes, also where others want the machine.
+        let (sample, time_budget) = (Duration::from_millis(1), Some(Duration::from_secs(20)));
         Request { threads, sample, time_budget, ..Request::new(subject, 64) }
     }
 
@@ -825,6 +830,18 @@ mod tests {
         assert!(matches!(error, Error::NoValidChunkSize { .. }), "{error}");
         let small = run(&within(6400 + 700), &cache);
         assert!(small.source == Source::MeasuredNow && small.scan_chunk_size <= 64, "{small}");
+    }
+
+    #[test]
+    fn the_time_of_a_step_is_that_of_this_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        for agent in ["random", "pid"] {
+            let tuned = run(&request(&Mock { agent, ..Mock::default() }), &cache);
+            assert!(tuned.environment.seconds.is_some(), "{agent}");
+        }
+        let profiles = cache.load().unwrap().profiles.env_profiles;
+        assert_eq!(profiles.keys().collect::<Vec<_>>(), ["Mock-v0", "Mock-v0:pid"]);
     }
 
     #[test]
