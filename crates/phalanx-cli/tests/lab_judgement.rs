@@ -234,7 +234,7 @@ fn safety_overhead_is_of_the_same_work() {
 #[test]
 fn a_trend_is_read_from_records() {
     let folder = tempfile::tempdir().unwrap();
-    let suite = ["suite", "--categories", "safety", "--output-dir", "out", "--quiet", "--json"];
+    let suite = ["suite", "--categories", "environment,startup", "--output-dir", "out", "--quiet", "--json"];
     for _ in 0..2 {
         assert!(bench(folder.path(), &[&suite[..], &TINY_SUITE].concat()).status.success());
     }
@@ -243,6 +243,8 @@ fn a_trend_is_read_from_records() {
     assert!(stderr(&output).contains("broken.jsonl:1: skipped"), "{}", stderr(&output));
     let series = json(&output)["series"].as_array().unwrap().clone();
     assert!(!series.is_empty());
+    let fused = |one: &&Value| one["key"]["kind"] == "fused_random_rollout";
+    assert!(series.iter().filter(fused).all(|one| one["key"]["suite"] == "suite"), "starts are no history");
     for one in &series {
         assert_eq!(one["entries"].as_array().unwrap().len(), 2);
         assert_eq!((&one["trend"], &one["change_percent"]), (&"insufficient_history".into(), &Value::Null));
