@@ -7,6 +7,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     emit("PHALANX_RUSTC", env::var("RUSTC").ok().and_then(|rustc| output_of(&rustc, &["--version"])));
+    emit("PHALANX_OPT_LEVEL", env::var("OPT_LEVEL").ok());
     emit("PHALANX_TARGET_FEATURES", env::var("CARGO_CFG_TARGET_FEATURE").ok());
     emit("PHALANX_TARGET_CPU", env::var("CARGO_ENCODED_RUSTFLAGS").ok().and_then(|flags| target_cpu(&flags)));
     // A copy of the sources that lies in somebody else's checkout has no commit of its own.

@@ -81,9 +81,26 @@ fn tuning_is_measured_once_shown_and_cleared() {
     assert_eq!(json(cache, &["autotune", "--show-cache", "--json"]), document);
     assert!(stdout(cache, &["autotune", "--show-cache"]).contains(key));
     let verify = ["autotune", "verify", "--env", "cartpole", "--num-envs", "64", "--threads", "1", "--sample-ms", "1"];
-    let verdict = run(cache, &[&verify[..], &["--rounds", "3", "--most-seconds", "2"]].concat());
-    assert!(matches!(verdict.status.code(), Some(0 | 10 | 12)), "a judgement, whichever");
-    assert!(String::from_utf8(verdict.stdout).unwrap().contains("behind the best"));
+    let quick = ["--rounds", "3", "--most-seconds", "1"];
+    let text = String::from_utf8(run(cache, &[&verify[..], &quick].concat()).stdout).unwrap();
+    assert!(text.contains("] behind the "), "{text}");
+    // Also where the tuner had no time for any candidate.
+    let empty = &folder.path().join("empty");
+    for (cache, more) in [(cache, &["--json"][..]), (empty, &["--json", "--time-budget", "0"])] {
+        let verdict = run(cache, &[&verify[..], &quick, more].concat());
+        let found: Value = serde_json::from_slice(&verdict.stdout).unwrap();
+        assert_eq!(found["speeds"].as_array().unwrap().len(), 7, "none is left out: {found}");
+        assert!(found["turns"].as_u64().unwrap() >= 12 && found["rival"] != found["chosen"], "{found}");
+        let [low, high] = ["low", "high"].map(|end| found["interval"][end].as_f64().unwrap());
+        let code = if high <= 0.05 {
+            0
+        } else if low > 0.05 {
+            10
+        } else {
+            12
+        };
+        assert_eq!(verdict.status.code(), Some(code), "{found}");
+    }
 
     assert!(stdout(cache, &["autotune", "clear-cache"]).starts_with("removed "));
     assert!(stdout(cache, &["cache", "clear"]).contains("holds nothing"));
@@ -120,6 +137,8 @@ fn what_cannot_be_tuned_is_refused_in_one_sentence() {
     let big = ["autotune", "--env", "cartpole", "--num-envs", "1M", "--memory-budget", "1M", "--buffer-size", "10"];
     refused(&big, "error: No valid chunk_size: 1000000 environments of CartPole-v1 under random need");
     refused(&big, "a buffer_size below 10");
+    stdout(folder.path(), &with(&["--quiet"]));
+    refused(&with(&["--memory-budget", "1K"]), "No valid chunk_size");
     refused(&["autotune"], "autotune needs --env and --num-envs");
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "DQN"], "comes with the learners");
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "pidd"], "did you mean 'pid'");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::hash;
+use crate::{hash, memory};
 
 /// How the binary was built, as records store it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,9 +16,12 @@ pub struct BuildInfo {
     pub target_cpu: Option<String>,
     /// Target features that the compiler could use everywhere.
     pub features: Vec<String>,
+    /// How much the compiler optimised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opt_level: Option<String>,
     /// Link-time optimisation, which a binary cannot know of itself.
     pub lto: Option<String>,
-    /// The allocator, which only the binary that installs it knows.
+    /// The allocator: `counting` if the binary has installed the lab's own, else `system`.
     pub allocator: Option<String>,
     /// The hash of the binary, marked with its kind, which is not the one that the name of the field suggests.
     #[serde(rename = "binary_sha")]
@@ -52,8 +55,9 @@ impl BuildInfo {
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
             target_cpu: known(option_env!("PHALANX_TARGET_CPU")),
             features: option_env!("PHALANX_TARGET_FEATURES").map(features).unwrap_or_default(),
+            opt_level: known(option_env!("PHALANX_OPT_LEVEL")),
             lto: None,
-            allocator: None,
+            allocator: Some(if memory::allocator().is_some() { "counting" } else { "system" }.to_owned()),
             binary_hash: std::env::current_exe()
                 .and_then(std::fs::read)
                 .ok()
@@ -92,6 +96,7 @@ mod tests {
     fn the_binary_knows_itself() {
         let build = BuildInfo::of_this_binary();
         assert_eq!(build.profile == "debug", cfg!(debug_assertions));
+        assert!(build.opt_level.is_some() && build.allocator.as_deref() == Some("system"), "{build:?}");
         assert!(build.rustc.is_some_and(|rustc| rustc.starts_with("rustc ")));
         assert!(build.binary_hash.is_some_and(|hash| hash.len() == "xxh3:".len() + 16));
         assert_eq!(build.features.iter().any(|name| name == "sse2"), cfg!(target_feature = "sse2"));

@@ -11,7 +11,7 @@ use crate::case::CaseSpec;
 use crate::files::{self, Damage};
 use crate::stats::calibration::{Calibration, Identical};
 use crate::stats::descriptive::{median, sample_sd};
-use crate::stats::interval::{CONFIDENCE, minimum_detectable_effect};
+use crate::stats::interval::{CONFIDENCE, mean_interval, minimum_detectable_effect};
 use crate::stats::paired::Comparison;
 use crate::stats::random::Stream;
 use crate::timestamp::Timestamp;
@@ -19,6 +19,10 @@ use crate::{Error, Result, json};
 
 /// How long a calibration is believed.
 const MOST_DAYS: f64 = 30.0;
+
+/// The confidence with which one side of identical code must be faster to be called favoured: a calibration is
+/// believed for a month, so that it may be wrong about this less often than about a single comparison.
+const BIAS_CONFIDENCE: f64 = 0.99;
 
 /// The version of the files that are written.
 const SCHEMA_VERSION: u64 = 1;
@@ -71,8 +75,9 @@ pub struct StoredCalibration {
 
 impl StoredCalibration {
     /// Makes `comparisons` comparisons of `plan.processes` pairs out of measured pairs of identical binaries: drawn
-    /// without replacement, and with the sides of a pair exchanged by coin, which changes nothing where both are the
-    /// same. `None` if too few pairs were measured.
+    /// without replacement, and with the sides of a pair exchanged by coin, or all of them would share what the mean
+    /// of a few measured pairs owes to luck. That hides a side that is favoured, which is looked for in the pairs as
+    /// they were. `None` if too few pairs were measured.
     pub fn of(
         (fingerprint, machine): (&str, &str),
         case: &CaseSpec,
@@ -94,6 +99,8 @@ impl StoredCalibration {
             .map(|result| Identical { log_ratio: result.test.difference, interval: result.deciding })
             .collect();
         let sd = sample_sd(&logs)?;
+        let mut calibration = Calibration::of(&identical)?;
+        calibration.miscalibrated |= !mean_interval(&logs, BIAS_CONFIDENCE)?.contains(0.0);
         let spread: Vec<f64> = identical.iter().map(|result| 100.0 * result.log_ratio).collect();
         let now = Timestamp::now();
         Some(Self {
@@ -110,9 +117,9 @@ impl StoredCalibration {
             sample_ms: plan.sample.as_millis() as u64,
             measured_pairs: measured.len(),
             resampled: comparisons * plan.processes > measured.len(),
-            calibration: Calibration::of(&identical)?,
+            calibration,
             sd,
-            minimum_detectable_effect: minimum_detectable_effect(sd, plan.processes)?,
+            minimum_detectable_effect: minimum_detectable_effect(sd, plan.processes, CONFIDENCE)?,
             noise_percent: sample_sd(&spread)?,
         })
     }
@@ -213,9 +220,13 @@ mod tests {
     }
 
     fn calibration() -> StoredCalibration {
+        calibrated(0.0)
+    }
+
+    /// Of pairs with a spread of 1 %, uniform, whose A is slower by a log ratio.
+    fn calibrated(bias: f64) -> StoredCalibration {
         let mut random = Stream::new(5, 0);
-        // A spread of 1 %, uniform.
-        let pairs: Vec<_> = (0..30).map(|_| pair(0.01 * 12_f64.sqrt() * (random.unit() - 0.5))).collect();
+        let pairs: Vec<_> = (0..30).map(|_| pair(bias + 0.01 * 12_f64.sqrt() * (random.unit() - 0.5))).collect();
         let case = CaseSpec::rollout("some", 4);
         StoredCalibration::of(("f", "m"), &case, &plan(), &pairs, 200, 1).unwrap()
     }
@@ -231,6 +242,11 @@ mod tests {
         assert!((found.minimum_detectable_effect / found.sd - 0.994_71).abs() < 1e-4);
         let few = [pair(0.01), pair(0.0)];
         assert_eq!(StoredCalibration::of(("f", "m"), &CaseSpec::rollout("some", 4), &plan(), &few, 200, 1), None);
+    }
+
+    #[test]
+    fn a_side_that_is_favoured_is_no_calibration() {
+        assert!([-0.01, 0.01].iter().all(|bias| calibrated(*bias).calibration.miscalibrated));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::stats::descriptive::{self, Outlier, mean, median, quantile};
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
 use crate::stats::paired::Comparison;
 use crate::stats::random::Stream;
-use crate::stats::steady_state::{SteadyState, WarmupClass};
+use crate::stats::steady_state::{self, SteadyState, WarmupClass};
 use crate::stats::variance::TwoLevel;
 use crate::surroundings::Shared;
 use crate::worker::{Ready, Worker};
@@ -73,15 +73,42 @@ impl Process {
         }
     }
 
+    /// Whether it is known to have settled.
+    pub fn is_steady(&self) -> bool {
+        self.steady.is_some_and(|steady| steady.is_steady())
+    }
+
     /// The steady samples.
     pub fn steady_timings(&self) -> &[Timing] {
         &self.timings[self.discarded()..]
+    }
+
+    /// A process of a million steps in each sample, of these nanoseconds for each.
+    #[cfg(test)]
+    pub(crate) fn of_times(times: impl Iterator<Item = f64>) -> Self {
+        let ready = Ready {
+            startup_ns: 0,
+            workload: crate::workload::WorkloadMemory::default(),
+            rss_before: None,
+            rss_after: None,
+            rss_peak: Some(7),
+        };
+        let checksum = record::Checksum(1);
+        let timing =
+            |time: f64| Timing { wall_ns: (time * 1e6).round() as u64, cpu_ns: None, steps: 1_000_000, checksum };
+        Self::new(ready, times.map(timing).collect())
     }
 
     /// Nanoseconds for each step, of the steady samples.
     pub fn times(&self) -> Vec<f64> {
         self.steady_timings().iter().map(Timing::time_per_step).collect()
     }
+}
+
+/// Whether too many of the processes never settled. Those with too few samples to tell do not count.
+pub fn is_noisy(processes: &[Process]) -> bool {
+    let known: Vec<SteadyState> = processes.iter().filter_map(|process| process.steady).collect();
+    steady_state::is_noisy(&known)
 }
 
 /// A case and what its processes measured.
@@ -179,10 +206,10 @@ impl PairRun {
         self.log_ratios().split_off(self.discarded())
     }
 
-    /// Whether the ratio settled. The times themselves need not: where a machine changes its speed, sides that take
-    /// turns change together.
+    /// Whether the ratio settled; what took too few turns to tell did not. The times themselves need not: where a
+    /// machine changes its speed, sides that take turns change together.
     pub fn is_steady(&self) -> bool {
-        self.steady().is_none_or(|steady| steady.is_steady())
+        self.steady().is_some_and(|steady| steady.is_steady())
     }
 
     /// Turns before the ratio settled, at least the first, which finds cold caches.
@@ -352,13 +379,18 @@ pub fn typical_time(times: &[Vec<f64>]) -> (f64, Option<Interval>) {
 }
 
 /// The 95 % interval of the time for each step: of the means of processes if there are several, else of the samples
-/// of the only one.
+/// of the only one, which then counts for as many as are independent.
 pub fn interval(times: &[Vec<f64>]) -> Option<Interval> {
-    let logs: Vec<f64> = match times {
-        [only] => only.iter().map(|time| time.ln()).collect(),
-        several => several.iter().map(|times| mean(times).ln()).collect(),
+    let interval = match times {
+        [only] => {
+            let logs: Vec<f64> = only.iter().map(|time| time.ln()).collect();
+            let interval = mean_interval(&logs, CONFIDENCE)?;
+            let wider = (logs.len() as f64 / descriptive::effective_size(&logs)).max(1.0).sqrt();
+            Interval::around(mean(&logs), 0.5 * wider * interval.width())
+        }
+        several => mean_interval(&several.iter().map(|times| mean(times).ln()).collect::<Vec<_>>(), CONFIDENCE)?,
     };
-    mean_interval(&logs, CONFIDENCE).map(|interval| interval.map(f64::exp))
+    Some(interval.map(f64::exp))
 }
 
 /// The worst that any process shows.
@@ -397,20 +429,9 @@ pub(crate) fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Checksum;
-    use crate::workload::WorkloadMemory;
 
     fn process(times: &[f64]) -> Process {
-        let ready = Ready {
-            startup_ns: 0,
-            workload: WorkloadMemory::default(),
-            rss_before: None,
-            rss_after: None,
-            rss_peak: Some(7),
-        };
-        let timing =
-            |time: &f64| Timing { wall_ns: (time * 1e6) as u64, cpu_ns: None, steps: 1_000_000, checksum: Checksum(1) };
-        Process::new(ready, times.iter().map(timing).collect())
+        Process::of_times(times.iter().copied())
     }
 
     #[test]
@@ -470,6 +491,16 @@ mod tests {
         let [low, high] = summary.ci95.unwrap();
         assert!((low..=high).contains(&summary.t_median), "{} in {low} to {high}", summary.t_median);
         assert_eq!(typical_time(&[vec![1.0, 3.0, 2.0]]).0, 2.0);
+    }
+
+    #[test]
+    fn samples_of_one_process_that_hang_together_say_less() {
+        let logs = |width: Interval| (width.high / width.low).ln();
+        let alternating: Vec<f64> = (0..40).map(|i| 10.0 + f64::from(i % 2)).collect();
+        let waves: Vec<f64> = (0..40).map(|i| 10.0 + f64::from(i / 10 % 2)).collect();
+        let [alone, together] = [alternating, waves].map(|times| logs(interval(&[times]).unwrap()));
+        assert!(together > 2.0 * alone, "the same values: {alone} {together}");
+        assert_eq!(interval(&[vec![10.0]]), None);
     }
 
     #[test]

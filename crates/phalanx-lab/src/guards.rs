@@ -20,6 +20,9 @@ const PRESSURE: Limits = Limits { warn: 0.2, refuse: f64::INFINITY };
 /// Involuntary context switches per second.
 const PREEMPTION: Limits = Limits { warn: 50.0, refuse: 500.0 };
 
+/// The guard that two builds differ in nothing but their code.
+pub const BUILDS: &str = "builds";
+
 /// What a guard thinks of a measurement; the order is from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,6 +74,15 @@ impl Readings {
         self.0.iter().filter(|(_, reading)| reading.status == Status::Refuse).map(|(name, _)| name.as_str())
     }
 
+    /// The value of a guard in words.
+    pub fn text(&self, name: &str) -> String {
+        match self.0.get(name).map(|reading| &reading.value) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => "unknown".to_owned(),
+        }
+    }
+
     /// The worst status; unknown if there is no guard at all.
     pub fn worst(&self) -> Status {
         self.0.values().map(|reading| reading.status).max().unwrap_or(Status::Unknown)
@@ -111,7 +123,8 @@ impl Guards {
     pub fn before(threads: usize, build: &BuildInfo, git: &Git) -> Self {
         let start = Counters::read();
         let mut before = Readings::default();
-        before.set("load", load_now(threads));
+        // Our threads do not run yet.
+        before.set("load", load_now(0.0));
         before.set("governor", governor());
         before.set("turbo", turbo());
         before.set("build", build_reading(build, git));
@@ -148,7 +161,7 @@ impl Guards {
         readings.set("pressure", since(waiting, &PRESSURE));
         readings.set("throttling", throttling(start.cpu_limit, now.cpu_limit));
         readings.set("thermal", any_more(start.thermal_throttles, now.thermal_throttles));
-        let load = load_now(self.threads);
+        let load = load_now(own_load(self.threads, seconds));
         if readings.0.get("load").is_none_or(|earlier| load.status > earlier.status) {
             readings.set("load", load);
         }
@@ -156,13 +169,30 @@ impl Guards {
     }
 }
 
-/// Whether two binaries may be compared at all: a different profile or different target features may not.
+/// Whether two binaries may be compared at all: they may differ in their code, not in how it was compiled. What only
+/// one of them tells, because it is of another version, is no difference.
 pub fn build_mismatch(a: &BuildInfo, b: &BuildInfo) -> Reading {
-    let described = |build: &BuildInfo| {
-        format!("{} for {} [{}]", build.profile, build.target_cpu.as_deref().unwrap_or("any"), build.features.join(","))
+    let of = |build: &BuildInfo| {
+        let features = build.features.join(",");
+        [
+            ("profile", Some(build.profile.clone())),
+            ("rustc", build.rustc.clone()),
+            ("opt-level", build.opt_level.clone()),
+            ("lto", build.lto.clone()),
+            ("target-cpu", Some(build.target_cpu.clone().unwrap_or_else(|| "any".to_owned()))),
+            ("target features", Some(features)),
+            ("allocator", build.allocator.clone()),
+        ]
     };
-    let (a, b) = (described(a), described(b));
-    if a == b { Reading::new(a, Status::Ok) } else { Reading::new(format!("{a} against {b}"), Status::Refuse) }
+    let differences: Vec<String> = std::iter::zip(of(a), of(b))
+        .filter_map(|((name, a), (_, b))| {
+            a.zip(b).filter(|(a, b)| a != b).map(|(a, b)| format!("{name} {a} against {b}"))
+        })
+        .collect();
+    match differences.is_empty() {
+        true => Reading::new("alike", Status::Ok),
+        false => Reading::new(differences.join(", "), Status::Refuse),
+    }
 }
 
 /// Counters that only mean something as differences.
@@ -213,13 +243,18 @@ fn steal_share(before: &CpuTimes, after: &CpuTimes) -> Option<f64> {
     (wanted > 0).then(|| steal as f64 / wanted as f64)
 }
 
-fn load_now(own_threads: usize) -> Reading {
+fn load_now(own_load: f64) -> Reading {
     Reading::or_unknown((|| {
         let one_minute = one_minute_load(&linux::read("/proc/loadavg")?)?;
         let cpus = linux::online_cpus()?;
         let cores = linux::physical_cores(&cpus).unwrap_or(cpus.len());
-        Some(LOAD.judge(load_of_others(one_minute, own_threads, cores)))
+        Some(LOAD.judge(load_of_others(one_minute, own_load, cores)))
     })())
+}
+
+/// What threads that have run for some seconds add to the load of one minute, which is a mean that fades as e^(-t/60).
+fn own_load(threads: usize, seconds: f64) -> f64 {
+    threads as f64 * -(-seconds / 60.0).exp_m1()
 }
 
 /// The first number of `/proc/loadavg`.
@@ -227,9 +262,9 @@ fn one_minute_load(loadavg: &str) -> Option<f64> {
     loadavg.split_whitespace().next()?.parse().ok()
 }
 
-/// Tasks per core that are not ours. Our threads may not have run for a minute yet, hence not below 0.
-fn load_of_others(one_minute: f64, own_threads: usize, cores: usize) -> f64 {
-    (one_minute - own_threads as f64).max(0.0) / cores.max(1) as f64
+/// Tasks per core that are not ours. Our threads may have rested in between, hence not below 0.
+fn load_of_others(one_minute: f64, own_load: f64, cores: usize) -> f64 {
+    (one_minute - own_load).max(0.0) / cores.max(1) as f64
 }
 
 /// Microseconds in which some task waited, the total of the `some` line of `/proc/pressure/cpu`.
@@ -364,8 +399,11 @@ mod tests {
     #[test]
     fn our_own_threads_are_no_load() {
         let load = one_minute_load("3.50 0.80 1.46 2/88 25152\n").unwrap();
-        assert_eq!(load_of_others(load, 2, 2), 0.75);
-        assert_eq!(load_of_others(load, 8, 2), 0.0);
+        assert_eq!(load_of_others(load, 2.0, 2), 0.75);
+        assert_eq!(load_of_others(load, 8.0, 2), 0.0);
+        assert_eq!(own_load(2, 0.0), 0.0, "they have not run yet");
+        assert!((own_load(2, 60.0) - 2.0 * (1.0 - (-1.0_f64).exp())).abs() < 1e-12);
+        assert!((own_load(2, 1e6) - 2.0).abs() < 1e-12);
     }
 
     #[test]
@@ -414,6 +452,18 @@ mod tests {
         assert_eq!(build_reading(&build("debug"), &git(None)).status, Status::Warn);
         assert_eq!(build_mismatch(&build("release"), &build("release")).status, Status::Ok);
         assert_eq!(build_mismatch(&build("release"), &build("debug")).status, Status::Refuse);
+        let release = build("release");
+        let other = |change: fn(&mut BuildInfo)| {
+            let mut other = release.clone();
+            change(&mut other);
+            build_mismatch(&release, &other).status
+        };
+        assert_eq!(other(|build| build.rustc = Some("rustc 1.0".to_owned())), Status::Refuse);
+        assert_eq!(other(|build| build.opt_level = Some("z".to_owned())), Status::Refuse);
+        assert_eq!(other(|build| build.features.clear()), Status::Refuse);
+        assert_eq!(other(|build| build.allocator = Some("another".to_owned())), Status::Refuse);
+        assert_eq!(other(|build| build.rustc = None), Status::Ok, "an older version does not tell");
+        assert_eq!(other(|build| build.binary_hash = None), Status::Ok, "code may differ");
     }
 
     #[test]

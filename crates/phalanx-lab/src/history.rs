@@ -1,6 +1,6 @@
 //! Histories: one case over the runs of one machine, its change points and its direction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,23 @@ pub struct SeriesKey {
     pub kind: String,
     /// What was counted.
     pub unit: String,
+    /// What it was measured for: other suites take other samples.
+    pub suite: String,
+    /// Whether it took turns with another binary, which shares caches with it.
+    pub paired: bool,
 }
 
 impl SeriesKey {
-    fn of(run: &Run, case: &Case) -> Self {
-        let Case { case_id, case_version, kind, unit, .. } = case;
+    fn of(run: &Run, case: &Case, paired: bool) -> Self {
+        let Case { case_id, case_version, kind, unit, suite, .. } = case;
         Self {
             case_id: case_id.clone(),
             case_version: case_version.clone(),
             fingerprint: run.machine.fingerprint.clone(),
             kind: Kind::name(*kind).to_owned(),
             unit: Unit::to_string(unit),
+            suite: suite.clone(),
+            paired,
         }
     }
 }
@@ -87,8 +93,14 @@ pub struct SeriesTrend {
     pub changes: Vec<Change>,
 }
 
-/// Suites whose runs compare arbitrary builds, or a mode with another: no part of a history.
-pub(crate) const NO_HISTORY: [&str; 3] = ["ab", "doctor", "safety"];
+/// The suite of processes that only had to start: their one sample says nothing of speed.
+pub const STARTS: &str = "starts";
+
+/// The suite of comparisons of one mode with another.
+pub const OVERHEADS: &str = "safety";
+
+/// Suites whose runs compare arbitrary builds, or a mode with another, or time no steps: no part of a history.
+pub(crate) const NO_HISTORY: [&str; 4] = ["ab", "doctor", OVERHEADS, STARTS];
 
 /// What a case measured in each run, by the run's start and id.
 type RunsInOrder = BTreeMap<(String, String), (Arm, Entry)>;
@@ -98,11 +110,17 @@ pub fn series(records: &[Record]) -> Vec<Series> {
     let mut all: BTreeMap<SeriesKey, RunsInOrder> = BTreeMap::new();
     let mut run: Option<&Run> = None;
     let mut cases: BTreeMap<&str, &Case> = BTreeMap::new();
+    // Cases that have samples of pairs since they were described.
+    let mut paired: BTreeSet<&str> = BTreeSet::new();
     for record in records {
+        if let Record::Case(case) = record {
+            paired.remove(case.case_id.as_str());
+        }
         match record {
             Record::Run(next) => {
                 run = Some(next);
                 cases.clear();
+                paired.clear();
             }
             Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => {
                 cases.remove(case.case_id.as_str());
@@ -120,11 +138,15 @@ pub fn series(records: &[Record]) -> Vec<Series> {
                     time_ns: summary.t_median,
                     throughput: 1e9 / summary.t_median,
                 };
-                let runs = all.entry(SeriesKey::of(run, case)).or_default();
+                let key = SeriesKey::of(run, case, paired.contains(summary.case_id.as_str()));
+                let runs = all.entry(key).or_default();
                 let place = (run.started_at.clone(), run.run_id.clone());
                 if runs.get(&place).is_none_or(|(arm, _)| summary.arm >= *arm) {
                     runs.insert(place, (summary.arm, entry));
                 }
+            }
+            Record::Sample(sample) if sample.pair.is_some() => {
+                paired.insert(&sample.case_id);
             }
             Record::Sample(_) | Record::Verdict(_) => {}
         }
@@ -159,7 +181,7 @@ mod tests {
     use crate::case::CaseSpec;
     use crate::guards::Readings;
     use crate::machine::Machine;
-    use crate::record::{Outliers, SCHEMA_VERSION, Summary};
+    use crate::record::{Outliers, SCHEMA_VERSION, Sample, Summary};
     use crate::stats::trend::Direction;
     use serde_json::Map;
 
@@ -243,5 +265,23 @@ mod tests {
         let mut two = compared("suite");
         two.extend([run(2), Record::Case(other.record("r", "suite")), summary(&other, Arm::A, 9.0)]);
         assert_eq!(series(&two).len(), 2, "other parameters are another series");
+    }
+
+    #[test]
+    fn starts_other_suites_and_pairs_do_not_replace_a_speed() {
+        let case = CaseSpec::rollout("some", 4);
+        let of = |suite: &str, time| [Record::Case(case.record("r", suite)), summary(&case, Arm::A, time)];
+        let mut records = vec![run(1)];
+        records.extend([of("suite", 10.0), of(STARTS, 99.0), of(OVERHEADS, 98.0), of("throughput", 11.0)].concat());
+        let [described, paired] = of("suite", 12.0);
+        let sample = r#"{"type":"sample","run_id":"r","case_id":"","arm":"A","process":0,"pair":0,"order":"AB","index":0,
+            "wall_ns":1,"cpu_ns":1,"steps":1,"checksum":"0000000000000001","steal":null,"steady":true}"#;
+        let Ok(Record::Sample(sample)) = serde_json::from_str(sample) else { panic!("a sample") };
+        records.extend([described, Record::Sample(Sample { case_id: case.id(), ..sample }), paired]);
+        let found = series(&records);
+        let times = |one: &Series| one.entries.iter().map(|entry| entry.time_ns).collect::<Vec<_>>();
+        let all: Vec<_> = found.iter().map(|one| (one.key.suite.as_str(), one.key.paired, times(one))).collect();
+        let expected = [("suite", false, vec![10.0]), ("suite", true, vec![12.0]), ("throughput", false, vec![11.0])];
+        assert_eq!(all, expected);
     }
 }

@@ -6,10 +6,11 @@
 //! they are. That two sides are alike is believed unless A certainly differs from itself.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::campaign::{Clock, PairRun, compared, control};
-use crate::guards::Readings;
-use crate::record;
+use crate::guards::{BUILDS, Readings};
+use crate::record::{self, Checksum};
 use crate::stats::calibration::Calibration;
 use crate::stats::interval::{Interval, minimum_detectable_effect, pairs_needed};
 use crate::stats::paired::{Comparison, Method};
@@ -44,13 +45,19 @@ pub struct Judgement {
     pub control: Option<Comparison>,
     /// Log ratios up to this were no difference.
     pub theta: f64,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Seed of the resampling.
+    pub seed: Checksum,
+    /// Turns of each pair that came before its ratio settled.
+    pub discarded: Vec<usize>,
     /// The smallest log ratio that as many pairs find in four of five campaigns.
     pub minimum_detectable_effect: Option<f64>,
     /// Pairs that it would take to tell, if these do not.
     pub pairs_needed: Option<usize>,
     /// Guards that refuse.
     pub refusing: Vec<String>,
-    /// Pairs whose ratio did not settle.
+    /// Pairs whose ratio did not settle, or took too few turns to tell.
     pub unsteady_pairs: usize,
     /// The verdict.
     pub finding: Finding,
@@ -65,6 +72,10 @@ impl Judgement {
         let unsteady_pairs = pairs.iter().filter(|pair| !pair.is_steady()).count();
         let (verdict, reason) = match &comparison {
             None => (Verdict::Noisy, "too few pairs or samples".to_owned()),
+            // No control can tell what another compiler or profile does to the code.
+            Some(_) if refusing.iter().any(|name| name == BUILDS) => {
+                (Verdict::Noisy, format!("the builds differ in more than their code: {}", rules.guards.text(BUILDS)))
+            }
             Some(_) if unsteady_pairs as f64 > UNSTEADY_SHARE * pairs.len() as f64 => {
                 (Verdict::Noisy, format!("{unsteady_pairs} of {} pairs reached no steady ratio", pairs.len()))
             }
@@ -72,19 +83,22 @@ impl Judgement {
                 (Verdict::Noisy, "identical code raises too many false alarms here (bench doctor)".to_owned())
             }
             Some(comparison) => {
-                let control = control.filter(|_| !refusing.is_empty()).map(|control| control.deciding);
-                under_guards(comparison.deciding, rules.theta, control, &refusing)
+                under_guards(comparison.deciding, rules.theta, control.map(|control| control.deciding), &refusing)
             }
         };
         let undecided = matches!(verdict, Verdict::Inconclusive | Verdict::Noisy);
         Self {
             clock: pairs.first().map(|pair| pair.clock),
-            minimum_detectable_effect: comparison.and_then(|found| minimum_detectable_effect(found.sd, found.pairs)),
+            minimum_detectable_effect: comparison
+                .and_then(|found| minimum_detectable_effect(found.sd, found.pairs, rules.confidence)),
             // To tell a ratio from the margin: as small an effect as the distance between them.
             pairs_needed: comparison
                 .filter(|_| undecided)
-                .and_then(|found| pairs_needed(found.sd, found.test.difference.abs() - rules.theta)),
+                .and_then(|found| pairs_needed(found.sd, found.test.difference.abs() - rules.theta, rules.confidence)),
             theta: rules.theta,
+            confidence: rules.confidence,
+            seed: Checksum(rules.seed),
+            discarded: pairs.iter().map(PairRun::discarded).collect(),
             refusing,
             unsteady_pairs,
             finding: Finding {
@@ -104,9 +118,15 @@ impl Judgement {
         matches!(self.finding.verdict, Verdict::Inconclusive | Verdict::Noisy)
     }
 
-    /// Its record.
+    /// Its record, with all that it takes to compute it again from the samples.
     pub fn record(&self, run_id: &str, case_id: &str, exit_code: u8) -> record::Verdict {
         let finding = &self.finding;
+        let extra = [
+            ("clock", json!(self.clock)),
+            ("confidence", json!(self.confidence)),
+            ("seed", json!(self.seed)),
+            ("discarded", json!(self.discarded)),
+        ];
         record::Verdict {
             run_id: Some(run_id.to_owned()),
             case_id: case_id.to_owned(),
@@ -126,7 +146,7 @@ impl Judgement {
             verdict: finding.verdict.name().to_owned(),
             reason: finding.reason.clone(),
             exit_code,
-            extra: serde_json::Map::new(),
+            extra: extra.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
         }
     }
 }
@@ -141,9 +161,17 @@ fn under_guards(interval: Interval, theta: f64, control: Option<Interval>, refus
         Verdict::Equivalent => format!("within {}", percent(theta)),
         _ => format!("the interval reaches across {}", percent(theta)),
     };
-    let Some(control) = control else { return (verdict, plain) };
-    let moved = control.low.abs().max(control.high.abs());
+    if refusing.is_empty() {
+        return (verdict, plain);
+    }
     let guards = refusing.join(", ");
+    let Some(control) = control else {
+        return (
+            Verdict::Noisy,
+            format!("{plain}, but {guards} refused, and A took too few turns to tell how it moved"),
+        );
+    };
+    let moved = control.low.abs().max(control.high.abs());
     match (verdict, judge(interval, theta.max(moved))) {
         (Verdict::Regressed | Verdict::Improved, careful) if careful == verdict => {
             (verdict, format!("{plain}, and by more than the {} that {guards} moved A against itself", percent(moved)))
@@ -158,6 +186,8 @@ fn under_guards(interval: Interval, theta: f64, control: Option<Interval>, refus
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::Process;
+    use crate::record::Order;
 
     fn interval(low: f64, high: f64) -> Interval {
         Interval { low, high }
@@ -170,6 +200,53 @@ mod tests {
         assert_eq!(verdict(0.02, 0.05), Verdict::Improved);
         assert_eq!(verdict(-0.005, 0.005), Verdict::Equivalent);
         assert_eq!(verdict(-0.03, 0.005), Verdict::Inconclusive);
+        let control = Some(interval(-0.1, 0.1));
+        assert_eq!(under_guards(interval(-0.05, -0.02), 0.01, control, &[]).0, Verdict::Regressed);
+    }
+
+    /// Pairs of which B takes 5 % longer, on a machine with these readings.
+    fn judged(turns: usize, guards: &Readings) -> Judgement {
+        let pair = |number: usize| {
+            let time = |turn: usize| 10.0 + 0.01 * ((turn * 7 + number) % 5) as f64;
+            let side = |factor: f64| Process::of_times((0..turns).map(|turn| factor * time(turn)));
+            PairRun { clock: Clock::Wall, order: Order::Ab, a: side(1.0), b: side(1.05 + 1e-4 * number as f64) }
+        };
+        let pairs: Vec<PairRun> = (0..6).map(pair).collect();
+        Judgement::of(&pairs, &Rules { theta: 0.01, confidence: 0.975, seed: 3, guards, calibration: None })
+    }
+
+    fn refusing(name: &str) -> Readings {
+        let reading = serde_json::from_value(json!({"value": "x against y", "status": "refuse"})).unwrap();
+        Readings([(name.to_owned(), reading)].into())
+    }
+
+    #[test]
+    fn what_guards_refuse_without_a_control_is_noisy() {
+        assert_eq!(judged(24, &Readings::default()).finding.verdict, Verdict::Regressed);
+        assert_eq!(judged(24, &refusing("steal")).finding.verdict, Verdict::Regressed, "A agrees with itself");
+        let steal = ["steal".to_owned()];
+        let (verdict, reason) = under_guards(interval(-0.06, -0.04), 0.01, None, &steal);
+        assert_eq!(verdict, Verdict::Noisy, "{reason}");
+    }
+
+    #[test]
+    fn builds_that_differ_in_more_than_their_code_are_not_judged() {
+        let Finding { verdict, reason, .. } = judged(24, &refusing(BUILDS)).finding;
+        assert_eq!((verdict, reason.contains("x against y")), (Verdict::Noisy, true), "{reason}");
+    }
+
+    #[test]
+    fn too_few_turns_are_no_steady_ratio() {
+        let few = judged(23, &Readings::default());
+        assert_eq!((few.unsteady_pairs, few.finding.verdict), (6, Verdict::Noisy));
+    }
+
+    #[test]
+    fn what_can_be_detected_depends_on_the_confidence() {
+        let found = judged(24, &Readings::default());
+        let sd = found.comparison.unwrap().sd;
+        assert_eq!(found.minimum_detectable_effect, minimum_detectable_effect(sd, 6, 0.975));
+        assert!(found.minimum_detectable_effect > minimum_detectable_effect(sd, 6, 0.95));
     }
 
     #[test]

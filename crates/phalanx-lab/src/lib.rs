@@ -9,6 +9,7 @@ pub mod build_info;
 pub mod calibrations;
 pub mod campaign;
 pub mod case;
+pub mod child;
 pub mod citation;
 pub mod clock;
 pub mod csv;

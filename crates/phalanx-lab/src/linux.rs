@@ -134,33 +134,64 @@ fn throttled_us(text: &str) -> Option<u64> {
     field(text, "throttled_usec").or_else(|| field::<u64>(text, "throttled_time").map(|ns| ns / 1000))
 }
 
-/// Times that this process was made to wait in favour of another, over all its threads, ended ones included.
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+/// Times that this process was made to wait in favour of another, over all its threads, ended ones included, and
+/// all processes that it has waited for: the work is done by those.
 pub(crate) fn involuntary_switches() -> Option<u64> {
+    Some(usage_of(Whose::Own)?.involuntary_switches + usage_of(Whose::Children)?.involuntary_switches)
+}
+
+/// Whose use of the machine.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    /// This process.
+    Own,
+    /// Its children, and theirs, as far as they have been waited for.
+    Children,
+}
+
+/// What the system counts of processes.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    #[cfg_attr(not(test), expect(dead_code, reason = "tells tests that a child was counted"))]
+    cpu_us: u64,
+    involuntary_switches: u64,
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn usage_of(whose: Whose) -> Option<Usage> {
     use std::ffi::{c_int, c_long};
 
     /// `struct rusage` of 64-bit Linux. Only `getrusage` counts threads that have ended, and rustix has no such call.
     #[repr(C)]
     #[derive(Default)]
-    struct Usage {
+    struct Counters {
+        /// Seconds and microseconds of each.
         user_and_system_time: [c_long; 4],
         other_counters: [c_long; 13],
         involuntary_switches: c_long,
     }
-    const THIS_PROCESS: c_int = 0;
     unsafe extern "C" {
-        fn getrusage(who: c_int, usage: *mut Usage) -> c_int;
+        fn getrusage(who: c_int, usage: *mut Counters) -> c_int;
     }
 
-    let mut usage = Usage::default();
-    // SAFETY: the pointer is valid for writes of a whole `struct rusage`, whose layout `Usage` has.
-    let status = unsafe { getrusage(THIS_PROCESS, &mut usage) };
-    if status == 0 { u64::try_from(usage.involuntary_switches).ok() } else { None }
+    let who = match whose {
+        Whose::Own => 0,
+        Whose::Children => -1,
+    };
+    let mut counters = Counters::default();
+    // SAFETY: the pointer is valid for writes of a whole `struct rusage`, whose layout `Counters` has.
+    let status = unsafe { getrusage(who, &mut counters) };
+    let [user_s, user_us, system_s, system_us] = counters.user_and_system_time;
+    let cpu_us = (user_s + system_s) * 1_000_000 + user_us + system_us;
+    (status == 0).then_some(Usage {
+        cpu_us: u64::try_from(cpu_us).ok()?,
+        involuntary_switches: u64::try_from(counters.involuntary_switches).ok()?,
+    })
 }
 
 /// Unknown here.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-pub(crate) fn involuntary_switches() -> Option<u64> {
+fn usage_of(_: Whose) -> Option<Usage> {
     None
 }
 
@@ -210,5 +241,16 @@ mod tests {
         let thread: u64 = field(&read("/proc/thread-self/status").unwrap(), "nonvoluntary_ctxt_switches").unwrap();
         let process = involuntary_switches().unwrap();
         assert!(process >= thread && process < 1 << 40, "{process}, {thread}");
+    }
+
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[test]
+    fn what_children_do_is_counted() {
+        let before = usage_of(Whose::Children).unwrap();
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("/bin/sh").args(["-c", work]).status().unwrap().success());
+        let after = usage_of(Whose::Children).unwrap();
+        assert!(after.cpu_us > before.cpu_us, "{before:?}, {after:?}");
+        assert!(involuntary_switches().unwrap() >= after.involuntary_switches);
     }
 }

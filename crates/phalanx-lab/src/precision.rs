@@ -13,9 +13,14 @@ use crate::stats::random::Stream;
 /// The width that an interval should have at most, as a share of its middle.
 pub const WANTED_WIDTH: f64 = 0.02;
 
+/// Processes before a narrow interval ends a measurement. Stopping for width favours intervals that are narrow by
+/// luck, and of three processes many are.
+const LEAST_TO_STOP: usize = 5;
+
 /// Measures each case in `plan.processes` fresh processes, all cases in a new random order each time; then goes on with
-/// those whose interval is wider than [`WANTED_WIDTH`] for as long as `patience` allows, counted from the start. It
-/// stops for width and never for the result, so the intervals stay what they say. `after` hears of every process.
+/// those that have fewer than five, or whose interval is wider than [`WANTED_WIDTH`], for as long as `patience` allows,
+/// counted from the start. It stops for width and never for the result; the intervals are then a little too narrow,
+/// which five processes keep small. `after` hears of every process.
 pub fn measure(
     binary: &Path,
     cases: &[CaseSpec],
@@ -61,9 +66,10 @@ pub fn interval(processes: &[Process]) -> Option<Interval> {
     }
 }
 
-/// Whether the interval of the time for each step is narrow enough.
+/// Whether the interval of the time for each step is narrow enough, and of enough processes to be believed.
 pub fn is_precise(processes: &[Process]) -> bool {
-    interval(processes).is_some_and(|interval| {
+    let believed = interval(processes).filter(|_| processes.len() >= LEAST_TO_STOP);
+    believed.is_some_and(|interval| {
         let middle = (interval.low + interval.high) / 2.0;
         interval.width() <= WANTED_WIDTH * middle
     })
@@ -72,6 +78,12 @@ pub fn is_precise(processes: &[Process]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_processes_that_agree_by_luck_are_not_precise() {
+        let same = |count| vec![Process::of_times([10.0, 10.01, 10.0].into_iter()); count];
+        assert!(!is_precise(&same(3)) && is_precise(&same(5)));
+    }
 
     #[test]
     fn a_case_that_cannot_be_measured_costs_itself_and_no_other() {

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Map;
+use serde_json::{Map, json};
 
 use crate::Result;
 use crate::build_info::{BuildInfo, Git};
 use crate::campaign::{self, Measured, PairRun, Process};
 use crate::case::CaseSpec;
-use crate::guards::{Guards, Readings};
+use crate::guards::{Guards, Reading, Readings};
 use crate::machine::Machine;
 use crate::record::{Arm, Case, Journal, Order, Record, Run, SCHEMA_VERSION, Sample, Summary, new_run_id};
 use crate::timestamp::Timestamp;
@@ -19,6 +19,8 @@ pub struct Session {
     /// Its first record.
     pub run: Run,
     guards: Guards,
+    /// What others than the machine have to say.
+    noted: Readings,
     journal: Option<Journal>,
 }
 
@@ -39,7 +41,7 @@ impl Session {
             extra: Map::new(),
         };
         let journal = folder.map(|folder| Journal::create(folder, prefix, now)).transpose()?;
-        let mut session = Self { run, guards, journal };
+        let mut session = Self { run, guards, noted: Readings::default(), journal };
         session.record(&Record::Run(Box::new(session.run.clone())))?;
         Ok(session)
     }
@@ -51,7 +53,14 @@ impl Session {
 
     /// What the guards find now, with what has happened since the start.
     pub fn guards(&self) -> Readings {
-        self.guards.after()
+        let mut readings = self.guards.after();
+        readings.0.extend(self.noted.0.clone());
+        readings
+    }
+
+    /// Adds a reading that the machine does not tell, such as how two builds differ.
+    pub fn note(&mut self, name: &str, reading: Reading) {
+        self.noted.0.insert(name.to_owned(), reading);
     }
 
     /// Appends a record.
@@ -109,7 +118,9 @@ impl Session {
     }
 
     fn record_summary(&mut self, case_id: &str, arm: Arm, processes: &[Process]) -> Result<Summary> {
-        let summary = campaign::summary(&self.run.run_id, case_id, arm, processes);
+        let mut summary = campaign::summary(&self.run.run_id, case_id, arm, processes);
+        // The record of the run only knows what the guards found before it.
+        summary.extra.insert("guards".to_owned(), json!(self.guards()));
         self.record(&Record::Summary(summary.clone()))?;
         Ok(summary)
     }
@@ -137,10 +148,113 @@ impl Session {
                 steps: timing.steps,
                 checksum: timing.checksum,
                 steal: None,
-                steady: index >= discarded,
+                steady: index >= discarded && process.is_steady(),
                 extra: Map::new(),
             }))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::{Clock, compared};
+    use crate::judgement::{Judgement, Rules};
+    use crate::record::{Checksum, Verdict, read};
+    use crate::workload::Timing;
+
+    fn session(folder: &Path) -> Session {
+        Session::start("test", 1, Vec::new(), Some(folder)).unwrap()
+    }
+
+    fn recorded(session: &Session) -> Vec<Record> {
+        read(&session.path().unwrap()).unwrap().records
+    }
+
+    /// Nanoseconds for each step: some noise, in which the first six samples stand out by a factor.
+    fn times(seed: usize, factor: f64) -> impl Iterator<Item = f64> {
+        let noise = move |i: usize| 0.01 * ((i * 7 + seed * 3) % 11) as f64;
+        (0..24).map(move |i| if i < 6 { factor * (10.0 + noise(i)) } else { 10.0 + noise(i) })
+    }
+
+    #[test]
+    fn samples_of_a_process_that_never_settled_are_not_steady() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path());
+        let restless = Process::of_times((0..24).map(|i| if i < 20 { 10.0 } else { 12.0 } + 0.01 * f64::from(i % 3)));
+        assert!(!restless.is_steady() && restless.steady.is_some());
+        let case = CaseSpec::rollout("some", 4);
+        session
+            .record_measured(&Measured { case, processes: vec![restless, Process::of_times(times(1, 1.2))] }, "s")
+            .unwrap();
+        let records = recorded(&session);
+        let steady = |process: u64| {
+            let of = |record: &&Record| matches!(record, Record::Sample(sample) if sample.process == process && sample.steady);
+            records.iter().filter(of).count()
+        };
+        assert_eq!((steady(0), steady(1)), (0, 18));
+        let Some(Record::Summary(summary)) = records.last() else { panic!("{records:?}") };
+        assert!(summary.extra["guards"]["preemption"]["status"].is_string(), "what was known after the run");
+    }
+
+    /// The process of these samples.
+    fn process(records: &[Record], number: u64) -> Process {
+        let timing = |record: &Record| match record {
+            Record::Sample(sample) if sample.process == number => {
+                let Sample { wall_ns, cpu_ns, steps, checksum, .. } = *sample;
+                Some(Timing { wall_ns, cpu_ns, steps, checksum })
+            }
+            _ => None,
+        };
+        let ready = Process::of_times(std::iter::empty()).ready;
+        Process::new(ready, records.iter().filter_map(timing).collect())
+    }
+
+    #[test]
+    fn summaries_and_verdicts_can_be_computed_again_from_the_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path());
+        let case = CaseSpec::rollout("some", 4);
+        let pair = |number: usize| PairRun {
+            clock: Clock::Cpu,
+            order: if number.is_multiple_of(2) { Order::Ab } else { Order::Ba },
+            a: Process::of_times(times(number, 1.3)),
+            b: Process::of_times(times(number + 5, 1.0)),
+        };
+        let pairs: Vec<PairRun> = (0..6).map(pair).collect();
+        let guards = Readings::default();
+        let rules = Rules { theta: 0.01, confidence: 0.975, seed: u64::MAX - 1, guards: &guards, calibration: None };
+        let judgement = Judgement::of(&pairs, &rules);
+        session.record_pairs((&case, &case), "ab", &pairs).unwrap();
+        session.record(&Record::Verdict(judgement.record("r", &case.id(), 0))).unwrap();
+
+        let records = recorded(&session);
+        let Some(Record::Verdict(Verdict { ratio, lo, hi, extra, .. })) = records.last() else { panic!("a verdict") };
+        let clock: Clock = serde_json::from_value(extra["clock"].clone()).unwrap();
+        let Checksum(seed) = serde_json::from_value(extra["seed"].clone()).unwrap();
+        let again = |number: u64| PairRun {
+            clock,
+            order: Order::Ab,
+            a: process(&records, 2 * number),
+            b: process(&records, 2 * number + 1),
+        };
+        let pairs: Vec<PairRun> = (0..6).map(again).collect();
+        assert_eq!(extra["discarded"], json!(pairs.iter().map(PairRun::discarded).collect::<Vec<_>>()));
+        assert_eq!(extra["discarded"][0], 6, "the ratio settles when A does");
+        let found = compared(&pairs, extra["confidence"].as_f64().unwrap(), seed).unwrap();
+        let interval = found.speed_up_interval();
+        assert_eq!((Some(found.speed_up()), Some(interval.low), Some(interval.high)), (*ratio, *lo, *hi));
+        for (arm, side) in [(Arm::A, 0), (Arm::B, 1)] {
+            let processes: Vec<Process> = (0..6).map(|number| process(&records, 2 * number + side)).collect();
+            let mut again = campaign::summary(&session.run.run_id, &case.id(), arm, &processes);
+            let stored = records.iter().find_map(|record| match record {
+                Record::Summary(summary) if summary.arm == arm => Some(summary),
+                _ => None,
+            });
+            let stored = stored.expect("a summary of each side");
+            again.extra = stored.extra.clone();
+            assert_eq!(*stored, again);
+        }
     }
 }

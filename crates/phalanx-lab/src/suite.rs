@@ -29,7 +29,7 @@ use crate::memory;
 use crate::record::Kind;
 use crate::stats::descriptive::{mean, population_sd, relative_sd};
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
-use crate::stats::regression::{BaselineComparison, Change};
+use crate::stats::regression::{BaselineComparison, Change, Severity};
 use crate::stats::verdict::{Tier, Verdict};
 
 const MIB: f64 = 1_048_576.0;
@@ -42,6 +42,9 @@ const SLOW_PER_SECOND: f64 = 100.0;
 
 /// Memory of a category beyond which it should need less.
 const MUCH_MEMORY_MB: f64 = 1000.0;
+
+/// The mark of a result whose processes did not settle.
+const NOISY: &str = "no_steady_state";
 
 /// The share of the best throughput that the largest size should keep.
 const RETENTION: f64 = 0.8;
@@ -164,12 +167,21 @@ impl BenchmarkResult {
         let iterations: u64 = steady().map(|timing| timing.steps).sum();
         // A long time is a low rate, so the ends change places.
         let rates = |times: Interval| Interval { low: 1e9 / times.high, high: 1e9 / times.low };
-        Self {
+        let mut result = Self {
             cpu_percent: cpu_s.map(|cpu| 100.0 * cpu / duration),
             throughput_ci95: campaign::interval(&times).map(rates),
             noise_percent: relative_sd(&means).map(|sd| 100.0 * sd),
             ..Self::of_starts(name, category, case, processes, (duration, iterations))
+        };
+        if campaign::is_noisy(processes) {
+            result.metadata.insert(NOISY.to_owned(), true.into());
         }
+        result
+    }
+
+    /// Whether too many of its processes reached no steady state, so that it shows nothing.
+    pub fn is_noisy(&self) -> bool {
+        self.metadata.get(NOISY).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// The result of processes that only had to start: how many of them do so in a second.
@@ -296,16 +308,17 @@ pub struct Against {
 }
 
 impl Against {
-    /// Applies the rules to a change of throughput and to peak memory (baseline, current).
+    /// Applies the rules to a change of throughput and to peak memory (baseline, current). Only what lies within the
+    /// rule with both ends is equivalent.
     pub fn judged(change: &Change, memory: (Option<f64>, Option<f64>), noise_percent: f64, tier: Tier) -> Self {
         let memory = memory.0.zip(memory.1).unwrap_or((0.0, 0.0));
         let rules = BaselineComparison::of(change, memory, noise_percent);
-        let improved = change.interval.low > rules.threshold_percent();
-        let verdict = match (rules.performance_regression || rules.memory_regression, improved) {
-            (true, _) => Verdict::Regressed,
-            (false, true) => Verdict::Improved,
-            (false, false) if change.interval.low > -rules.threshold_percent() => Verdict::Equivalent,
-            (false, false) => Verdict::Inconclusive,
+        let (Interval { low, high }, threshold) = (change.interval, rules.threshold_percent());
+        let verdict = match rules.performance_regression || rules.memory_regression {
+            true => Verdict::Regressed,
+            false if low > threshold => Verdict::Improved,
+            false if low > -threshold && high < threshold => Verdict::Equivalent,
+            false => Verdict::Inconclusive,
         };
         let mut reason = format!("throughput {:+.1} %", change.percent);
         if let Some(percent) = rules.memory_change_percent.filter(|_| rules.memory_regression) {
@@ -329,6 +342,19 @@ impl Against {
         }
     }
 
+    /// Takes back what it says of throughput, for a reason; memory stays what it is.
+    pub fn take_back(&mut self, reason: impl Into<String>) {
+        self.verdict = Verdict::Noisy;
+        self.reason = reason.into();
+        if let Some(rules) = &mut self.rules {
+            rules.performance_regression = false;
+            rules.severity = rules.memory_regression.then_some(Severity::Medium);
+            if rules.memory_regression {
+                self.verdict = Verdict::Regressed;
+            }
+        }
+    }
+
     /// A result against stored numbers of the same machine: the weaker way, for the machine may have been faster
     /// then. What processes of one run differ by counts as noise.
     pub fn stored(baseline: &BenchmarkResult, current: &BenchmarkResult) -> Self {
@@ -342,13 +368,23 @@ impl Against {
             return Self::incomparable("a throughput is not positive");
         }
         let log = (current.throughput / baseline.throughput).ln();
-        let half = |result: &BenchmarkResult| {
-            result.throughput_ci95.map_or(0.0, |interval| 0.5 * (interval.high / interval.low).ln())
-        };
-        let half_width = half(baseline).hypot(half(current));
-        let change = Change::of_throughput(log, Interval::around(log, half_width));
+        let half =
+            |result: &BenchmarkResult| result.throughput_ci95.map(|interval| 0.5 * (interval.high / interval.low).ln());
+        let half_width = half(baseline).zip(half(current)).map(|(baseline, current)| baseline.hypot(current));
+        // Without an interval the change may be anything.
+        let change = Change::of_throughput(log, Interval::around(log, half_width.unwrap_or(f64::INFINITY)));
         let noise = [baseline, current].into_iter().filter_map(|result| result.noise_percent).fold(0.0, f64::max);
-        Self::judged(&change, (baseline.memory_peak_mb, current.memory_peak_mb), noise, Tier::Baseline)
+        let memory = (baseline.memory_peak_mb, current.memory_peak_mb);
+        let mut against = Self::judged(&change, memory, noise, Tier::Baseline);
+        if [baseline, current].into_iter().any(BenchmarkResult::is_noisy) {
+            let reason = format!("{}, but more than one process in ten reached no steady state", against.reason);
+            against.take_back(reason);
+        }
+        if half_width.is_none() {
+            against.throughput_change_interval = None;
+            against.reason += ", but its interval is unknown";
+        }
+        against
     }
 }
 
@@ -544,6 +580,18 @@ mod tests {
     }
 
     #[test]
+    fn processes_that_do_not_settle_are_marked() {
+        let settled = || Process::of_times((0..24).map(|i| 10.0 + 0.01 * f64::from(i % 3)));
+        let restless =
+            || Process::of_times((0..24).map(|i| if i < 20 { 10.0 } else { 12.0 } + 0.01 * f64::from(i % 3)));
+        let few = || Process::of_times([10.0, 10.1].into_iter());
+        let of = |processes: &[Process]| {
+            BenchmarkResult::of_case("a", "x", &CaseSpec::rollout("some", 4), processes).is_noisy()
+        };
+        assert_eq!([of(&[settled(), settled()]), of(&[settled(), restless()]), of(&[few()])], [false, true, false]);
+    }
+
+    #[test]
     fn golden_changes_against_stored_numbers() {
         let exact = |throughput: f64, memory: f64| BenchmarkResult {
             throughput_ci95: Some(Interval::point(throughput)),
@@ -551,7 +599,6 @@ mod tests {
             ..result("a", "x", throughput, memory)
         };
         let against = |throughput, memory| Against::stored(&exact(100.0, 100.0), &exact(throughput, memory));
-        use crate::stats::regression::Severity;
         for (throughput, memory, verdict, severity) in [
             (89.0, 100.0, Verdict::Regressed, Some(Severity::Medium)),
             (79.0, 100.0, Verdict::Regressed, Some(Severity::High)),
@@ -563,6 +610,26 @@ mod tests {
             let found = against(throughput, memory);
             assert_eq!((found.verdict, found.rules.unwrap().severity), (verdict, severity), "{throughput} {memory}");
         }
+        let unsure = |low, high| BenchmarkResult {
+            throughput_ci95: Some(Interval { low, high }),
+            ..exact(f64::sqrt(low * high), 100.0)
+        };
+        let verdict = |current: &BenchmarkResult| Against::stored(&exact(100.0, 100.0), current).verdict;
+        assert_eq!(verdict(&unsure(95.0, 105.0)), Verdict::Equivalent);
+        assert_eq!(verdict(&unsure(95.0, 115.0)), Verdict::Inconclusive, "perhaps 15 % faster");
+        assert_eq!(verdict(&unsure(85.0, 105.0)), Verdict::Inconclusive, "perhaps 15 % slower");
+        for throughput in [50.0, 100.0, 200.0] {
+            let once = BenchmarkResult { throughput_ci95: None, ..exact(throughput, 100.0) };
+            let found = Against::stored(&exact(100.0, 100.0), &once);
+            assert_eq!((found.verdict, found.throughput_change_interval), (Verdict::Inconclusive, None));
+            assert!(crate::json::pretty("comparison", &found).is_ok());
+        }
+        let mut restless = exact(79.0, 100.0);
+        restless.metadata.insert(NOISY.to_owned(), true.into());
+        assert_eq!(verdict(&restless), Verdict::Noisy);
+        restless.memory_peak_mb = Some(121.0);
+        let found = Against::stored(&exact(100.0, 100.0), &restless);
+        assert_eq!((found.verdict, found.rules.unwrap().performance_regression), (Verdict::Regressed, false));
         let noisy = BenchmarkResult { noise_percent: Some(10.0), ..exact(79.0, 100.0) };
         assert_eq!(Against::stored(&exact(100.0, 100.0), &noisy).verdict, Verdict::Equivalent);
         let other = BenchmarkResult { case_version: Some("v".to_owned()), ..exact(79.0, 100.0) };

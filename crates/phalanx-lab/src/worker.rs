@@ -3,16 +3,16 @@
 //! A worker reads lines of JSON and answers each with one. Because it waits between samples, several workers can
 //! take turns: what disturbs the machine for longer than a sample then hits all of them alike.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::build_info::{BuildInfo, Git};
 use crate::case::CaseSpec;
+use crate::child::Conversation;
 use crate::workload::{Timing, Workload, WorkloadMemory, calibrate, time};
 use crate::{Error, Result, memory};
 
@@ -21,6 +21,9 @@ pub const ARGUMENTS: [&str; 2] = ["bench", "worker"];
 
 /// How long a binary may take to say what it is, before it is taken for something else.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a worker may take for anything: other libraries compile for minutes, and samples may last one.
+const MOST_PATIENCE: Duration = Duration::from_secs(900);
 
 /// What a worker is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,23 +154,9 @@ pub fn serve(
 
 /// Asks a binary what it is. Whatever is no worker, does not start or does not answer is an error.
 pub fn describe(binary: &Path) -> Result<Description> {
-    let mut process = spawn(&mut command(binary, 0))?;
-    let mut requests = process.stdin.take().expect("piped");
-    let replies = process.stdout.take().expect("piped");
-    let (send, answer) = mpsc::channel();
-    // In a thread of its own, because something that is no worker may never say anything.
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = BufReader::new(std::io::Read::take(replies, 1 << 16)).read_line(&mut line);
-        // Nobody listens any more once we have lost patience.
-        let _ = send.send(read.map(|_| line));
-    });
-    let asked = serde_json::to_writer(&mut requests, &Request::Describe).map_err(std::io::Error::from);
-    let asked = asked.and_then(|()| requests.write_all(b"\n")).and_then(|()| requests.flush());
-    let reply = asked.ok().and_then(|()| answer.recv_timeout(PATIENCE).ok()).and_then(Result::ok);
-    drop(requests);
-    let _ = process.kill();
-    let _ = process.wait();
+    let mut conversation = spawn(&mut command(binary, 0))?;
+    let question = serde_json::to_string(&Request::Describe).expect("a request is plain data");
+    let reply = conversation.exchange(&question, PATIENCE).ok();
     match reply.as_deref().map(serde_json::from_str) {
         Some(Ok(Reply::Description(description))) => Ok(*description),
         _ => Err(Error::NotAWorker { binary: binary.to_owned() }),
@@ -183,9 +172,8 @@ fn command(binary: &Path, padding: usize) -> Command {
     command
 }
 
-fn spawn(command: &mut Command) -> Result<Child> {
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    piped.spawn().map_err(|error| Error::Worker {
+fn spawn(command: &mut Command) -> Result<Conversation> {
+    Conversation::start(command).map_err(|error| Error::Worker {
         binary: PathBuf::from(command.get_program()),
         reason: format!("cannot be started: {error}"),
     })
@@ -195,10 +183,10 @@ fn spawn(command: &mut Command) -> Result<Child> {
 #[derive(Debug)]
 pub struct Worker {
     binary: PathBuf,
-    process: Child,
-    requests: Option<ChildStdin>,
-    replies: BufReader<ChildStdout>,
+    conversation: Conversation,
     ready: Ready,
+    /// How long it may take to answer.
+    patience: Duration,
 }
 
 impl Worker {
@@ -214,13 +202,15 @@ impl Worker {
 
     /// Starts any program that speaks as [`serve`] does, and lets it prepare a case.
     pub fn start_command(command: &mut Command, case: &CaseSpec) -> Result<Self> {
+        Self::start_patiently(command, case, MOST_PATIENCE)
+    }
+
+    fn start_patiently(command: &mut Command, case: &CaseSpec, patience: Duration) -> Result<Self> {
         let binary = PathBuf::from(command.get_program());
-        let mut process = spawn(command)?;
-        let requests = process.stdin.take();
-        let replies = BufReader::new(process.stdout.take().expect("piped"));
+        let conversation = spawn(command)?;
         let ready =
             Ready { startup_ns: 0, workload: Default::default(), rss_before: None, rss_after: None, rss_peak: None };
-        let mut worker = Self { binary, process, requests, replies, ready };
+        let mut worker = Self { binary, conversation, ready, patience };
         match worker.ask(&Request::Prepare(case.clone()))? {
             Reply::Ready(ready) => worker.ready = ready,
             other => return Err(worker.unexpected(&other)),
@@ -258,34 +248,22 @@ impl Worker {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply> {
-        let answer = self.exchange(request).map_err(|error| error.to_string());
-        match answer.and_then(|line| serde_json::from_str(&line).map_err(|error| format!("{error} in '{line}'"))) {
+        let request = serde_json::to_string(request).expect("a request is plain data");
+        let answer =
+            self.conversation.exchange(&request, self.patience).map_err(|error| (error.kind(), error.to_string()));
+        let read = |line: String| {
+            serde_json::from_str(&line).map_err(|error| (ErrorKind::InvalidData, format!("{error} in '{line}'")))
+        };
+        match answer.and_then(read) {
             Ok(Reply::Failed(reason)) => Err(self.failed(reason)),
             Ok(reply) => Ok(reply),
-            Err(reason) => {
+            Err((kind, reason)) => {
                 // What the process said before it died tells more than that the pipe is closed.
-                let mut said = String::new();
-                if let Some(mut errors) = self.process.stderr.take() {
-                    let _ = self.process.kill();
-                    let _ = std::io::Read::read_to_string(&mut errors, &mut said);
-                }
-                let said = said.lines().next().unwrap_or_default();
-                Err(self.failed(if said.is_empty() { reason } else { said.to_owned() }))
+                let words = self.conversation.last_words();
+                let said = words.lines().next().filter(|said| !said.is_empty() && kind != ErrorKind::TimedOut);
+                Err(self.failed(said.map_or(reason, str::to_owned)))
             }
         }
-    }
-
-    fn exchange(&mut self, request: &Request) -> std::io::Result<String> {
-        let requests = self.requests.as_mut().expect("open until dropped");
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        requests.write_all(&line)?;
-        requests.flush()?;
-        let mut answer = String::new();
-        if self.replies.read_line(&mut answer)? == 0 {
-            return Err(std::io::Error::other("the process has ended"));
-        }
-        Ok(answer)
     }
 
     fn failed(&self, reason: String) -> Error {
@@ -294,15 +272,6 @@ impl Worker {
 
     fn unexpected(&self, reply: &Reply) -> Error {
         self.failed(format!("unexpected answer {reply:?}"))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Without requests the process ends by itself; one that hangs must not outlive us.
-        drop(self.requests.take());
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -360,6 +329,22 @@ mod tests {
         let shell = Path::new("/bin/sh");
         assert!(matches!(describe(shell), Err(Error::NotAWorker { binary }) if binary == shell));
         assert!(matches!(describe(Path::new("/nothing/here")), Err(Error::Worker { .. })));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worker_that_hangs_or_dies_is_an_error() {
+        let reason = |script: &str, patience: f64| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]);
+            let started =
+                Worker::start_patiently(&mut command, &CaseSpec::rollout("some", 4), Duration::from_secs_f64(patience));
+            let Err(Error::Worker { reason, .. }) = started else { panic!("{started:?}") };
+            reason
+        };
+        assert_eq!(reason("echo warning >&2; exec sleep 600", 0.5), "it did not answer within 0.5 s");
+        assert_eq!(reason("read line; echo 'no library' >&2; exit 1", 60.0), "no library");
+        assert!(reason("read line; echo nonsense", 60.0).contains("in 'nonsense'"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
-use phalanx_lab::autotune::cache::{CacheFile, Loaded, Status};
+use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryBudget;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
@@ -121,9 +121,9 @@ struct VerifyArgs {
     #[command(flatten)]
     run: RunArgs,
     /// Turns of each candidate
-    #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(3..=1000))]
     rounds: u16,
-    /// The longest that the choice and the best take turns to find out, in seconds
+    /// The longest that the choice and its strongest rival take turns to find out, in seconds
     #[arg(long, value_name = "S", default_value = "90", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     most_seconds: u64,
 }
@@ -235,9 +235,10 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     const ALLOWED: f64 = 0.05;
     let run = &args.run;
     let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
-    let tuned = tuned(&run.request(&subject), run.output.quiet)?;
-    let ok = tuned.candidates.iter().filter(|candidate| candidate.status == Status::Ok);
-    let candidates: Vec<usize> = ok.map(|candidate| candidate.chunk_size).collect();
+    let request = run.request(&subject);
+    let tuned = tuned(&request, run.output.quiet)?;
+    // All that fit, also those that the tuner had no time for.
+    let candidates = request.fitting_candidates();
     let plan = SweepPlan {
         rounds: usize::from(args.rounds),
         sample: run.limits.sample(),
@@ -256,6 +257,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let (verdict, exit_code) = match found.is_within(ALLOWED) {
         Some(true) => ("good", 0),
         Some(false) => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
+        None if found.rival.is_none() => ("not shown, nothing else fits", Verdict::Noisy.exit_code(true)),
         None => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
     };
     if run.output.json {
@@ -269,17 +271,18 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             };
             format!("chunk {chunk:>4}    {} steps/s{mark}\n", format_number(*speed))
         });
+        let behind = found.rival.zip(found.shortfall).zip(found.interval).map(|((rival, shortfall), interval)| {
+            let of = if rival == found.best { "best" } else { "next" };
+            let [low, high] = [interval.low, interval.high].map(|share| 100.0 * share);
+            format!(" is {:.1} % [{low:.1}, {high:.1}] behind the {of}, {rival}", 100.0 * shortfall)
+        });
         let line = format!(
-            "{} x {}, threads = {}: {} is {:.1} % [{:.1}, {:.1}] behind the best, {}: {}\n",
+            "{} x {}, threads = {}: {}{}: {verdict}\n",
             run.num_envs,
             subject.env(),
             tuned.threads,
             found.chosen,
-            100.0 * found.shortfall,
-            100.0 * found.interval.low,
-            100.0 * found.interval.high,
-            found.best,
-            verdict,
+            behind.unwrap_or_default(),
         );
         print(&(speeds.collect::<String>() + &line))?;
     }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::candidates::Schedule;
 use crate::files::write_atomically;
 use crate::machine::Machine;
 use crate::timestamp::Timestamp;
@@ -267,6 +268,8 @@ pub struct ConfigKey {
     pub threads: Option<usize>,
     /// The precision, if it is not `f32`.
     pub dtype: Option<String>,
+    /// When control returns in any case, which decides the candidates.
+    pub schedule: Schedule,
 }
 
 impl std::fmt::Display for ConfigKey {
@@ -275,7 +278,9 @@ impl std::fmt::Display for ConfigKey {
         write!(f, "{env}:{agent}:{num_envs}:{hardware}")?;
         self.buffer_size.map_or(Ok(()), |size| write!(f, ":buf{size}"))?;
         self.threads.map_or(Ok(()), |threads| write!(f, ":t{threads}"))?;
-        self.dtype.as_ref().map_or(Ok(()), |dtype| write!(f, ":{dtype}"))
+        self.dtype.as_ref().map_or(Ok(()), |dtype| write!(f, ":{dtype}"))?;
+        self.schedule.eval_frequency.map_or(Ok(()), |steps| write!(f, ":eval{steps}"))?;
+        self.schedule.rollout_steps.map_or(Ok(()), |steps| write!(f, ":rollout{steps}"))
     }
 }
 
@@ -538,9 +543,12 @@ mod tests {
             buffer_size: None,
             threads: None,
             dtype: None,
+            schedule: Schedule::default(),
         };
         assert_eq!(key.to_string(), "CartPole-v1:random:4096:Ryzen5950X_16c_64GB");
         let key = ConfigKey { buffer_size: Some(1000), threads: Some(1), dtype: Some("f64".to_owned()), ..key };
         assert_eq!(key.to_string(), "CartPole-v1:random:4096:Ryzen5950X_16c_64GB:buf1000:t1:f64");
+        let schedule = Schedule { eval_frequency: Some(1000), rollout_steps: Some(128) };
+        assert!(ConfigKey { schedule, ..key }.to_string().ends_with(":f64:eval1000:rollout128"));
     }
 }

@@ -12,15 +12,12 @@ pub struct Schedule {
     pub rollout_steps: Option<usize>,
 }
 
-/// The candidates, the smallest first.
+/// The candidates, the smallest first; there is always one.
 pub fn candidates(schedule: Schedule) -> Vec<usize> {
-    let mut all = match schedule.rollout_steps {
-        Some(steps) => CHUNKS.iter().filter_map(|&chunk| nearest_divisor(steps, chunk)).collect(),
-        None => CHUNKS.to_vec(),
-    };
-    if let Some(steps) = schedule.rollout_steps {
-        let largest = CHUNKS[CHUNKS.len() - 1];
-        all.extend((0..).map(|power| steps << power).take_while(|multiple| *multiple <= largest && *multiple > 0));
+    let mut all = schedule.rollout_steps.map(between_updates).unwrap_or_default();
+    if all.is_empty() {
+        // Of a long roll-out that nothing divides the last chunk is cut, whatever its size.
+        all = CHUNKS.to_vec();
     }
     if let Some(every) = schedule.eval_frequency {
         all.extend(CHUNKS.iter().filter_map(|&chunk| nearest_divisor(every, chunk)));
@@ -28,6 +25,14 @@ pub fn candidates(schedule: Schedule) -> Vec<usize> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// Chunks that fit between updates which are so many steps apart.
+fn between_updates(steps: usize) -> Vec<usize> {
+    let largest = CHUNKS[CHUNKS.len() - 1];
+    let multiples =
+        (0..).map_while(|power| steps.checked_mul(1 << power)).take_while(|all| (1..=largest).contains(all));
+    CHUNKS.iter().filter_map(|&chunk| nearest_divisor(steps, chunk)).chain(multiples).collect()
 }
 
 /// The divisor of `whole` nearest to `chunk`, as a factor, and not further than a factor of √2: there are candidates
@@ -57,6 +62,9 @@ mod tests {
         assert_eq!(of(128), [8, 16, 32, 64, 128, 256, 512]);
         assert_eq!(of(100), [10, 20, 25, 50, 100, 200, 400]);
         assert_eq!(of(5), [5, 10, 20, 40, 80, 160, 320]);
+        assert_eq!(of(0), CHUNKS, "no steps are no schedule");
+        assert_eq!(of(7919), CHUNKS, "a prime that is longer than any chunk");
+        assert!(!of(usize::MAX).is_empty());
         for (steps, chunk) in [100, 5, 24].into_iter().flat_map(|steps| of(steps).into_iter().map(move |c| (steps, c)))
         {
             assert!(steps % chunk == 0 || chunk % steps == 0);

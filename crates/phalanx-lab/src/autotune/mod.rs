@@ -2,7 +2,7 @@
 //!
 //! First the components that take part are profiled, once each: the machine, the environment, the agent. Then the
 //! candidates that fit into memory take turns in the real loop ([`search`]); candidates within 2 % of the fastest, or
-//! not surely slower, are equal to it, and the smallest of the equals is chosen. Everything is kept in one file
+//! within 3 % and not surely slower, are equal to it, and the smallest of the equals is chosen. Everything is kept in one file
 //! ([`cache`]), which may be copied between identical machines.
 //!
 //! A [`Subject`] is what is tuned; [`suggest_scan_chunk_size`] is the short way, [`tune`] the one that tells all.

@@ -1,5 +1,5 @@
-//! Whether a choice was good: every candidate takes turns, and none is left out; then the choice and the best one
-//! take turns alone. The second part is what counts, because the best of many is partly the luckiest.
+//! Whether a choice was good: every candidate takes turns, and none is left out; then the choice takes turns with its
+//! strongest rival alone. The second part is what counts, because the best of many is partly the luckiest.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::tuning::{timed, whole_chunks};
 use crate::Result;
 use crate::campaign::shuffled;
 use crate::stats::descriptive::median;
-use crate::stats::interval::Interval;
+use crate::stats::interval::{CONFIDENCE, Interval};
 use crate::stats::random::Stream;
 
 /// What every candidate amounts to.
@@ -21,10 +21,12 @@ pub struct Sweep {
     pub chosen: usize,
     /// The candidate with the highest median.
     pub best: usize,
-    /// How much slower the choice is than the best when they take turns alone: the median, as a share.
-    pub shortfall: f64,
-    /// Its 95 % interval.
-    pub interval: Interval,
+    /// The fastest of the others, which the choice takes turns with; `None` if there is no other.
+    pub rival: Option<usize>,
+    /// How much slower the choice is than its rival when they take turns alone: the median, as a share.
+    pub shortfall: Option<f64>,
+    /// Its interval, which holds the true value with 95 % however often it was looked at.
+    pub interval: Option<Interval>,
     /// Turns that each of the two took.
     pub turns: usize,
     /// The median speed of each candidate, in steps a second.
@@ -34,7 +36,7 @@ pub struct Sweep {
 impl Sweep {
     /// Whether the choice is at most `allowed` slower than the best; `None` if that is not known.
     pub fn is_within(&self, allowed: f64) -> Option<bool> {
-        match self.interval {
+        match self.interval? {
             Interval { high, .. } if high <= allowed => Some(true),
             Interval { low, .. } if low > allowed => Some(false),
             _ => None,
@@ -49,13 +51,14 @@ pub struct SweepPlan {
     pub rounds: usize,
     /// The least time of a sample.
     pub sample: Duration,
-    /// The choice and the best take turns until it is known whether they differ by more than this share ...
+    /// The choice and its rival take turns until it is known whether they differ by more than this share ...
     pub allowed: f64,
     /// ... or until this has passed.
     pub most: Duration,
 }
 
-/// Turns of the choice and the best before the first look; an interval of fewer is the whole range.
+/// Turns of the choice and its rival before the first look. Each look after it comes at twice as many, and may err
+/// half as often, so that all of them together keep the confidence: whoever looks after every turn finds in the end.
 const FIRST_LOOK: usize = 12;
 
 /// Times the `chosen` chunk size and all `candidates`; `after` hears of each round and each turn.
@@ -65,68 +68,130 @@ pub fn sweep(
     chosen: usize,
     candidates: &[usize],
     plan: SweepPlan,
-    mut after: impl FnMut(&'static str, usize),
+    after: impl FnMut(&'static str, usize),
 ) -> Result<Sweep> {
     let mut chunks: Vec<usize> = candidates.iter().copied().chain([chosen]).collect();
     chunks.sort_unstable();
     chunks.dedup();
     let mut running = subject.start(num_envs, threads)?;
+    // The first run touches all memory.
+    timed(running.as_mut(), threads, chunks[0], chunks[0])?;
     let mut steps = Vec::new();
     for &chunk in &chunks {
-        timed(running.as_mut(), threads, chunk, chunk)?;
         steps.push(whole_chunks(plan.sample, timed(running.as_mut(), threads, chunk, chunk)?, chunk));
     }
-    let mut random = Stream::new(num_envs as u64, 3);
+    let sample = |at: usize| Ok(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
+    judged(&chunks, chosen, plan, num_envs as u64, sample, after)
+}
+
+/// The rounds and the turns, whatever `sample` asks for the time of a step.
+fn judged(
+    chunks: &[usize],
+    chosen: usize,
+    plan: SweepPlan,
+    seed: u64,
+    mut sample: impl FnMut(usize) -> Result<f64>,
+    mut after: impl FnMut(&'static str, usize),
+) -> Result<Sweep> {
+    let mut random = Stream::new(seed, 3);
     let mut times = vec![Vec::new(); chunks.len()];
     for round in 0..plan.rounds.max(1) {
         for at in shuffled(chunks.len(), &mut random) {
-            times[at].push(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
+            times[at].push(sample(at)?);
         }
         after("all candidates", round + 1);
     }
     let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
-    let best = (0..chunks.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).expect("at least the choice");
+    let fastest = |left: &dyn Fn(usize) -> bool| {
+        (0..chunks.len()).filter(|&at| left(at)).min_by(|&a, &b| medians[a].total_cmp(&medians[b]))
+    };
     let own = chunks.iter().position(|&chunk| chunk == chosen).expect("it is among them");
+    // A choice that looks best must still show it, against the next.
+    let rival = fastest(&|at| at != own);
     let mut found = Sweep {
         chosen,
-        best: chunks[best],
-        shortfall: 0.0,
-        interval: Interval { low: 0.0, high: 0.0 },
+        best: chunks[fastest(&|_| true).expect("at least the choice")],
+        rival: rival.map(|at| chunks[at]),
+        shortfall: None,
+        interval: None,
         turns: 0,
         speeds: chunks.iter().copied().zip(medians.iter().map(|time| 1e9 / time)).collect(),
     };
+    let Some(rival) = rival else { return Ok(found) };
     let (mut turns, start) = ([Vec::new(), Vec::new()], Instant::now());
-    while own != best {
+    let (mut next_look, mut error) = (FIRST_LOOK, 0.5 * (1.0 - CONFIDENCE));
+    loop {
         for side in shuffled(2, &mut random) {
-            let at = [own, best][side];
-            turns[side].push(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
+            turns[side].push(sample([own, rival][side])?);
         }
         found.turns += 1;
-        after("the choice and the best", found.turns);
-        if found.turns >= FIRST_LOOK {
-            let behind = slowdown(&turns[0], &turns[1]);
-            (found.shortfall, found.interval) = (behind.median.exp_m1(), behind.interval.map(f64::exp_m1));
-            if found.is_within(plan.allowed).is_some() || start.elapsed() >= plan.most {
-                break;
+        after("the choice and its rival", found.turns);
+        // The time ends it whatever the result, so what it interrupts is the next look and not one more.
+        let out_of_time = found.turns >= FIRST_LOOK && start.elapsed() >= plan.most;
+        if found.turns == next_look || out_of_time {
+            let behind = slowdown(&turns[0], &turns[1], 1.0 - error);
+            found.shortfall = Some(behind.median.exp_m1());
+            found.interval = Some(behind.interval.map(f64::exp_m1));
+            if out_of_time || found.is_within(plan.allowed).is_some() {
+                return Ok(found);
             }
+            (next_look, error) = (2 * next_look, 0.5 * error);
         }
     }
-    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAN: SweepPlan =
+        SweepPlan { rounds: 3, sample: Duration::ZERO, allowed: 0.05, most: Duration::from_secs(3600) };
+
+    /// Candidates of these true times under so much noise; the first is chosen.
+    fn found(times: &[f64], noise: f64, plan: SweepPlan) -> (Sweep, usize) {
+        let (mut random, mut looked) = (Stream::new(8, 0), 0);
+        let chunks: Vec<usize> = (1..=times.len()).collect();
+        let sample = |at: usize| Ok(times[at] * (1.0 + noise * (random.unit() - 0.5)));
+        let found = judged(&chunks, 1, plan, 1, sample, |what, _| looked += usize::from(what != "all candidates"));
+        (found.unwrap(), looked)
+    }
+
     #[test]
     fn a_choice_is_good_only_if_its_whole_interval_is() {
         let of = |low, high| {
-            let (interval, speeds) = (Interval { low, high }, vec![]);
-            Sweep { chosen: 1, best: 2, shortfall: 0.01, interval, turns: 12, speeds }.is_within(0.05)
+            let (interval, speeds) = (Some(Interval { low, high }), vec![]);
+            let found =
+                Sweep { chosen: 1, best: 2, rival: Some(2), shortfall: Some(0.01), interval, turns: 12, speeds };
+            found.is_within(0.05)
         };
         assert_eq!(
             [of(-0.01, 0.05), of(0.0, 0.051), of(0.05, 0.2), of(0.06, 0.2)],
             [Some(true), None, None, Some(false)]
         );
+    }
+
+    #[test]
+    fn a_choice_that_looks_best_is_held_against_the_next() {
+        let (sweep, turns) = found(&[10.0, 12.0, 11.0], 0.01, PLAN);
+        assert_eq!((sweep.best, sweep.rival, sweep.turns), (1, Some(3), FIRST_LOOK));
+        assert_eq!((sweep.is_within(PLAN.allowed), turns), (Some(true), FIRST_LOOK));
+        let (sweep, _) = found(&[11.0, 12.0, 10.0], 0.01, PLAN);
+        assert_eq!((sweep.best, sweep.rival, sweep.is_within(PLAN.allowed)), (3, Some(3), Some(false)));
+    }
+
+    #[test]
+    fn nothing_to_compare_with_shows_nothing() {
+        let (sweep, turns) = found(&[10.0], 0.01, PLAN);
+        assert_eq!((sweep.is_within(PLAN.allowed), sweep.interval, turns), (None, None, 0));
+    }
+
+    #[test]
+    fn looks_are_few_and_share_the_error() {
+        // A difference of just what is allowed is never known: only the time ends it, at the first look.
+        let (sweep, turns) = found(&[10.5, 10.0], 0.2, SweepPlan { most: Duration::ZERO, ..PLAN });
+        assert_eq!((sweep.is_within(PLAN.allowed), turns), (None, FIRST_LOOK));
+        let (sweep, turns) = found(&[10.3, 10.0], 0.2, PLAN);
+        assert!(sweep.is_within(PLAN.allowed).is_some());
+        assert!(turns > FIRST_LOOK && (turns / FIRST_LOOK).is_power_of_two() && turns % FIRST_LOOK == 0, "{turns}");
     }
 }

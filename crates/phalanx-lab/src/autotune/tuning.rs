@@ -77,6 +77,17 @@ impl<'a> Request<'a> {
             time_budget: None,
         }
     }
+
+    /// The chunk sizes that fit into the memory budget, the smallest first.
+    pub fn fitting_candidates(&self) -> Vec<usize> {
+        self.split_by_memory(&self.subject.memory(), self.memory_budget.bytes()).0
+    }
+
+    /// The candidates that fit, and those that do not.
+    fn split_by_memory(&self, model: &MemoryModel, budget: f64) -> (Vec<usize>, Vec<usize>) {
+        let fits = |chunk: &usize| model.bytes(self.num_envs, self.buffer_size.unwrap_or(0), *chunk) <= budget;
+        candidates(self.schedule).into_iter().partition(fits)
+    }
 }
 
 /// What goes on meanwhile.
@@ -269,7 +280,7 @@ struct Choice {
 
 impl Tuning<'_> {
     fn answer(&mut self, watch: &Stopwatch) -> Result<Tuned> {
-        let Request { subject, num_envs, buffer_size, threads, .. } = *self.request;
+        let Request { subject, num_envs, buffer_size, threads, schedule, .. } = *self.request;
         let hardware = self.hardware(watch);
         let env_hash = subject.env_hash();
         let key = ConfigKey {
@@ -280,10 +291,17 @@ impl Tuning<'_> {
             buffer_size,
             threads,
             dtype: Some(subject.dtype()).filter(|dtype| *dtype != "f32").map(str::to_owned),
+            schedule,
         };
         let key = key.to_string();
         let stage = |name: &str| Stage { name: name.to_owned(), seconds: None };
-        if let Some(config) = self.remembered(&key, &env_hash) {
+        // Before anything of this size is allocated, by whoever uses what is remembered or by the profiles.
+        let model = subject.memory();
+        let budget = self.request.memory_budget.bytes();
+        self.check_memory(&model, budget)?;
+        let fits =
+            |config: &ChunkConfig| model.bytes(num_envs, buffer_size.unwrap_or(0), config.optimal_chunk_size) <= budget;
+        if let Some(config) = self.remembered(&key, &env_hash).filter(fits) {
             return Ok(Tuned {
                 scan_chunk_size: config.optimal_chunk_size,
                 threads: config.threads.or(threads).unwrap_or(1),
@@ -300,10 +318,6 @@ impl Tuning<'_> {
                 seconds: 0.0,
             });
         }
-        // Before anything of this size is allocated, also by the profiles.
-        let model = subject.memory();
-        let budget = self.request.memory_budget.bytes();
-        self.check_memory(&model, budget)?;
         let (environment, ns_per_step) = self.environment(&model, &env_hash)?;
         let agent = self.agent(&model)?;
         let (threads, threads_note) = self.threads(&model, budget, ns_per_step)?;
@@ -383,7 +397,9 @@ impl Tuning<'_> {
     fn environment(&mut self, model: &MemoryModel, env_hash: &str) -> Result<(Stage, f64)> {
         let subject = self.request.subject;
         let name = subject.env().to_owned();
-        if let Some(profile) = self.profiles.env_profiles.get(&name).filter(|_| !self.request.force) {
+        // A step takes what environment and agent take together; random actions cost next to nothing.
+        let key = if subject.agent() == "random" { name.clone() } else { format!("{name}:{}", subject.agent()) };
+        if let Some(profile) = self.profiles.env_profiles.get(&key).filter(|_| !self.request.force) {
             let origin = Origin {
                 fingerprint: profile.fingerprint.as_deref(),
                 engine_version: profile.engine_version.as_deref(),
@@ -411,7 +427,7 @@ impl Tuning<'_> {
             fingerprint: Some(self.now.machine.fingerprint.clone()),
             extra: Map::new(),
         };
-        self.fresh.env_profiles.insert(name.clone(), profile);
+        self.fresh.env_profiles.insert(key, profile);
         Ok((Stage { name, seconds: Some(start.elapsed().as_secs_f64()) }, ns_per_step))
     }
 
@@ -516,10 +532,9 @@ impl Tuning<'_> {
     }
 
     fn chunk(&mut self, model: &MemoryModel, budget: f64, threads: usize, ns_per_step: f64) -> Result<Choice> {
-        let Request { subject, num_envs, schedule, .. } = *self.request;
+        let Request { subject, num_envs, .. } = *self.request;
         let buffer = self.request.buffer_size.unwrap_or(0);
-        let (mut fitting, over): (Vec<_>, Vec<_>) =
-            candidates(schedule).into_iter().partition(|&chunk| model.bytes(num_envs, buffer, chunk) <= budget);
+        let (mut fitting, over) = self.request.split_by_memory(model, budget);
         let unmeasured = |status| {
             move |&chunk: &usize| Candidate {
                 chunk_size: chunk,
@@ -678,6 +693,7 @@ mod tests {
     struct Mock {
         model: MemoryModel,
         hash: &'static str,
+        agent: &'static str,
         answer: fn(usize) -> Result<Box<dyn Loop>>,
         starts: Cell<usize>,
     }
@@ -686,7 +702,8 @@ mod tests {
         fn default() -> Self {
             let model =
                 MemoryModel { bytes_per_env: 100.0, weight_bytes: 0, transition_bytes: 10, bytes_per_chunk_step: 10 };
-            Self { model, hash: "h", answer: |num_envs| Ok(Box::new(Slow(num_envs))), starts: Cell::new(0) }
+            let answer = |num_envs| -> Result<Box<dyn Loop>> { Ok(Box::new(Slow(num_envs))) };
+            Self { model, hash: "h", agent: "random", answer, starts: Cell::new(0) }
         }
     }
 
@@ -698,7 +715,7 @@ mod tests {
             self.hash.to_owned()
         }
         fn agent(&self) -> &str {
-            "random"
+            self.agent
         }
         fn memory(&self) -> MemoryModel {
             self.model
@@ -714,7 +731,8 @@ mod tests {
 
     fn request(subject: &Mock) -> Request<'_> {
         let threads = Some(1);
-        let (sample, time_budget) = (Duration::from_millis(1), Some(Duration::from_secs(2)));
+        // More than it takes, also where others want the machine.
+        let (sample, time_budget) = (Duration::from_millis(1), Some(Duration::from_secs(20)));
         Request { threads, sample, time_budget, ..Request::new(subject, 64) }
     }
 
@@ -798,6 +816,32 @@ mod tests {
         );
         assert!(text.contains("lower num_envs (at most 39 fit)") && text.contains("buffer_size below 100"), "{text}");
         assert_eq!(mock.starts.get(), starts, "nothing was allocated");
+    }
+
+    #[test]
+    fn what_is_remembered_must_fit_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        let within = |bytes| Request { memory_budget: MemoryBudget::Bytes(bytes), ..request(&mock) };
+        let large = run(&request(&mock), &cache).scan_chunk_size;
+        assert!(large > 64, "{large}");
+        let error = tune(&within(5000), Some(&cache), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::NoValidChunkSize { .. }), "{error}");
+        let small = run(&within(6400 + 700), &cache);
+        assert!(small.source == Source::MeasuredNow && small.scan_chunk_size <= 64, "{small}");
+    }
+
+    #[test]
+    fn the_time_of_a_step_is_that_of_this_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        for agent in ["random", "pid"] {
+            let tuned = run(&request(&Mock { agent, ..Mock::default() }), &cache);
+            assert!(tuned.environment.seconds.is_some(), "{agent}");
+        }
+        let profiles = cache.load().unwrap().profiles.env_profiles;
+        assert_eq!(profiles.keys().collect::<Vec<_>>(), ["Mock-v0", "Mock-v0:pid"]);
     }
 
     #[test]

@@ -141,16 +141,19 @@ pub fn clopper_pearson(successes: u64, trials: u64, confidence: f64) -> Interval
     }
 }
 
-/// The smallest log ratio that `pairs` pairs with this spread find in four of five campaigns; `None` below two pairs.
-pub fn minimum_detectable_effect(sd: f64, pairs: usize) -> Option<f64> {
+/// The smallest log ratio that `pairs` pairs with this spread find in four of five campaigns, if they are judged with
+/// this confidence; `None` below two pairs.
+pub fn minimum_detectable_effect(sd: f64, pairs: usize, confidence: f64) -> Option<f64> {
     let degrees_of_freedom = pairs.checked_sub(1).filter(|&degrees| degrees > 0)? as f64;
-    let quantiles = student_quantile(0.975, degrees_of_freedom) + student_quantile(0.80, degrees_of_freedom);
+    let quantiles =
+        student_quantile(0.5 + 0.5 * confidence, degrees_of_freedom) + student_quantile(0.80, degrees_of_freedom);
     Some(quantiles * sd / (pairs as f64).sqrt())
 }
 
 /// How many pairs find this log ratio in four of five campaigns; `None` beyond a million, or for no effect at all.
-pub fn pairs_needed(sd: f64, effect: f64) -> Option<usize> {
-    let finds = |pairs: usize| minimum_detectable_effect(sd, pairs).is_some_and(|smallest| smallest <= effect.abs());
+pub fn pairs_needed(sd: f64, effect: f64, confidence: f64) -> Option<usize> {
+    let smallest = |pairs: usize| minimum_detectable_effect(sd, pairs, confidence);
+    let finds = |pairs: usize| smallest(pairs).is_some_and(|smallest| smallest <= effect.abs());
     let enough = (1..=20).map(|power| 1_usize << power).find(|&pairs| effect != 0.0 && finds(pairs))?;
     // The detectable effect shrinks with every pair, so the least number lies in the last doubling.
     let (mut too_few, mut enough) = (enough / 2, enough);
@@ -224,15 +227,18 @@ mod tests {
 
     #[test]
     fn detectable_effects() {
-        assert_near(minimum_detectable_effect(0.012, 10).unwrap(), 0.011_936_6, 1e-7);
+        assert_near(minimum_detectable_effect(0.012, 10, CONFIDENCE).unwrap(), 0.011_936_6, 1e-7);
         for (pairs, multiplier) in [(5, 1.662_48), (10, 0.994_71), (20, 0.660_53), (40, 0.454_36)] {
-            assert_near(minimum_detectable_effect(1.0, pairs).unwrap(), multiplier, 1e-5);
-            assert_eq!(pairs_needed(1.0, multiplier + 1e-5), Some(pairs));
-            assert_eq!(pairs_needed(1.0, 1e-5 - multiplier), Some(pairs + 1));
+            assert_near(minimum_detectable_effect(1.0, pairs, CONFIDENCE).unwrap(), multiplier, 1e-5);
+            assert_eq!(pairs_needed(1.0, multiplier + 1e-5, CONFIDENCE), Some(pairs));
+            assert_eq!(pairs_needed(1.0, 1e-5 - multiplier, CONFIDENCE), Some(pairs + 1));
         }
-        assert_eq!(pairs_needed(0.0, 0.01), Some(2));
-        assert_eq!(pairs_needed(0.1, 0.0), None);
-        assert_eq!(minimum_detectable_effect(0.1, 1), None);
+        assert_eq!(pairs_needed(0.0, 0.01, CONFIDENCE), Some(2));
+        assert_eq!(pairs_needed(0.1, 0.0, CONFIDENCE), None);
+        assert_eq!(minimum_detectable_effect(0.1, 1, CONFIDENCE), None);
+        // A plan of more looks or cases has less error for each, and needs more pairs for the same effect.
+        assert_near(minimum_detectable_effect(1.0, 10, 0.99).unwrap(), (3.249_836 + 0.883_404) / 10_f64.sqrt(), 1e-5);
+        assert!(pairs_needed(1.0, 0.5, 0.99) > pairs_needed(1.0, 0.5, CONFIDENCE));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phalanx_lab::format::format_number;
-use phalanx_lab::guards::{self, Readings, Status};
+use phalanx_lab::guards::{self, BUILDS, Readings};
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::record::{Record, Summary};
 use phalanx_lab::session::Session;
@@ -77,7 +77,6 @@ struct CaseReport {
     b: Summary,
     margin_percent: f64,
     margin_origin: String,
-    confidence: f64,
     #[serde(flatten)]
     judgement: Judgement,
     exit_code: u8,
@@ -95,9 +94,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
     let builds = guards::build_mismatch(&a.description.build, &b.description.build);
-    if builds.status == Status::Refuse {
-        eprintln!("warning: the builds differ in more than their code: {}", builds.value);
-    }
+    session.note(BUILDS, builds);
     let looks = Looks { plan: args.plan.plan(), looks: args.looks.into(), cases: cases.len() };
     let mut reports = Vec::new();
     for case in &cases {
@@ -116,13 +113,11 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             b: of_b,
             margin_percent: margin.percent,
             margin_origin: margin.origin,
-            confidence: looks.confidence(),
             judgement,
             exit_code,
         });
     }
-    let mut guards = session.guards();
-    guards.0.insert("builds".to_owned(), builds);
+    let guards = session.guards();
     let worst = reports.iter().max_by_key(|report| weight(report.judgement.finding.verdict)).expect("at least a case");
     let exit_code = worst.exit_code;
     let mut last = worst.judgement.finding.clone();

@@ -12,6 +12,7 @@ use phalanx_envs::registry;
 use phalanx_lab::campaign::{self, PairRun, Plan, Process};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::clock::Stopwatch;
+use phalanx_lab::history::{OVERHEADS, STARTS};
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::kpi::Figure;
 use phalanx_lab::memory;
@@ -19,7 +20,7 @@ use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::line::{Line, Point};
 use phalanx_lab::stats::paired::Comparison;
-use phalanx_lab::stats::regression::{Change, Severity, effective_threshold};
+use phalanx_lab::stats::regression::{Change, effective_threshold};
 use phalanx_lab::stats::verdict::{Tier, Verdict};
 use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
 
@@ -221,18 +222,18 @@ impl Runner<'_> {
         Progress::new(item, total as u64, self.quiet).counting("processes")
     }
 
-    fn alone(&mut self, name: &str, case: &CaseSpec, plan: &Plan) -> Result<Vec<Process>, Failure> {
+    fn alone(&mut self, name: &str, case: &CaseSpec, plan: &Plan, suite: &str) -> Result<Vec<Process>, Failure> {
         let mut progress = self.progress(name, plan.processes);
         let measured = campaign::measure(self.own, std::slice::from_ref(case), plan, |_, _| progress.advance(1))?;
         drop(progress);
         let measured = measured.into_iter().next().expect("one case was measured");
-        self.session.record_measured(&measured, self.suite)?;
+        self.session.record_measured(&measured, suite)?;
         Ok(measured.processes)
     }
 
     fn speed(&mut self, item: &Item, case: &CaseSpec) -> Result<(Vec<Process>, Option<Against>), Failure> {
         let Some(copies) = self.against else {
-            return Ok((self.alone(&item.name, case, &self.looks.plan.clone())?, None));
+            return Ok((self.alone(&item.name, case, &self.looks.plan.clone(), self.suite)?, None));
         };
         let calibration = calibration_of(&self.session.run.machine, case, &self.looks.plan);
         let calibrated = calibration.as_ref().map(|stored| stored.noise_percent);
@@ -252,7 +253,11 @@ impl Runner<'_> {
         drop(progress);
         let (pairs, judgement) = match looked {
             Ok(looked) => looked,
-            Err(failure) => return self.without(item, case, failure),
+            Err(failure) => {
+                let against = not_compared(failure);
+                let processes = self.alone(&item.name, case, &self.looks.plan.clone(), self.suite)?;
+                return Ok((processes, Some(against)));
+            }
         };
         self.session.record_pairs((case, case), self.suite, &pairs)?;
         let memory = peaks(&pairs);
@@ -263,51 +268,26 @@ impl Runner<'_> {
         let mut against = Against::judged(&change(comparison), memory, noise_percent, Tier::Paired);
         // What disturbed the machine can take a verdict back, and never makes one.
         if against.verdict != Verdict::Equivalent && judgement.finding.verdict == Verdict::Noisy {
-            against.verdict = Verdict::Noisy;
-            against.reason = judgement.finding.reason;
-            if let Some(rules) = &mut against.rules {
-                rules.performance_regression = false;
-                rules.severity = rules.memory_regression.then_some(Severity::Medium);
-                if rules.memory_regression {
-                    against.verdict = Verdict::Regressed;
-                }
-            }
+            against.take_back(judgement.finding.reason);
         }
         Ok((current(pairs), Some(against)))
-    }
-
-    /// A case that the baseline's binary cannot measure, or computes otherwise: measured alone.
-    fn without(
-        &mut self,
-        item: &Item,
-        case: &CaseSpec,
-        failure: Failure,
-    ) -> Result<(Vec<Process>, Option<Against>), Failure> {
-        let mut against = Against::incomparable(format!("the binary of the baseline: {failure}"));
-        if matches!(failure, Failure::Lab(phalanx_lab::Error::ChecksumMismatch { .. })) {
-            against = Against {
-                verdict: Verdict::ChecksumMismatch,
-                tier: Tier::Paired,
-                reason: failure.to_string(),
-                ..against
-            };
-        }
-        Ok((self.alone(&item.name, case, &self.looks.plan.clone())?, Some(against)))
     }
 
     fn starts(&mut self, item: &Item, case: &CaseSpec) -> Result<(Vec<Process>, Option<Against>), Failure> {
         // One sample, because a process must have one; what counts is how it started.
         let processes = self.looks.plan.processes.next_multiple_of(2).max(4);
         let plan = Plan { processes, samples: 1, sample: Duration::from_millis(1), ..self.looks.plan };
-        let Some(copies) = self.against else { return Ok((self.alone(&item.name, case, &plan)?, None)) };
+        let Some(copies) = self.against else {
+            return Ok((self.alone(&item.name, case, &plan, STARTS)?, None));
+        };
         let mut progress = self.progress(&item.name, plan.processes);
         let pairs = copies.compare((case, case), &plan, true, Some(&mut progress));
         drop(progress);
         let pairs = match pairs {
             Ok(pairs) => pairs,
-            Err(failure) => return self.without(item, case, failure),
+            Err(failure) => return Ok((self.alone(&item.name, case, &plan, STARTS)?, Some(not_compared(failure)))),
         };
-        self.session.record_pairs((case, case), self.suite, &pairs)?;
+        self.session.record_pairs((case, case), STARTS, &pairs)?;
         let log = |pair: &PairRun| (pair.a.ready.startup_ns as f64 / pair.b.ready.startup_ns as f64).ln();
         // Whoever starts second is faster, so only two pairs of opposite order together say something.
         let logs = pairs.chunks_exact(2).map(|two| 0.5 * (log(&two[0]) + log(&two[1])));
@@ -331,7 +311,7 @@ impl Runner<'_> {
         let mut progress = self.progress(&on.id(), plan.processes);
         let pairs = copies.compare((&on, &off), &plan, true, Some(&mut progress))?;
         drop(progress);
-        self.session.record_pairs((&on, &off), self.suite, &pairs)?;
+        self.session.record_pairs((&on, &off), OVERHEADS, &pairs)?;
         let found = campaign::compared(&pairs, CONFIDENCE, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to compare", on.id())))?;
         let percent = |log: f64| 100.0 * log.exp_m1();
@@ -357,10 +337,20 @@ pub(super) struct Overhead {
 }
 
 impl Overhead {
-    /// Whether it is below the 10 % that may be spent on it.
+    /// Whether it is surely below the 10 % that may be spent on it.
     pub(super) fn acceptable(&self) -> bool {
-        self.percent < 10.0
+        self.interval.high < 10.0
     }
+}
+
+/// A case that the baseline's binary cannot measure, or computes otherwise: it is measured alone.
+fn not_compared(failure: Failure) -> Against {
+    let against = Against::incomparable(format!("the binary of the baseline: {failure}"));
+    if matches!(failure, Failure::Lab(phalanx_lab::Error::ChecksumMismatch { .. })) {
+        let reason = failure.to_string();
+        return Against { verdict: Verdict::ChecksumMismatch, tier: Tier::Paired, reason, ..against };
+    }
+    against
 }
 
 fn change(comparison: &Comparison) -> Change {
@@ -391,8 +381,11 @@ fn times(rates: Interval, unit: f64) -> Interval {
 
 fn step_time(item: &Item, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
     let interval = result.throughput_ci95.filter(|_| item.gives_figures())?;
-    let measured = Some((1e3 / result.throughput, times(interval, 1e-3)));
-    Some(("environment_step_time_ms", Figure { measured, source: item.name.clone() }))
+    let (measured, source) = match result.is_noisy() {
+        true => (None, format!("{}, whose processes reached no steady state", item.name)),
+        false => (Some((1e3 / result.throughput, times(interval, 1e-3))), item.name.clone()),
+    };
+    Some(("environment_step_time_ms", Figure { measured, source }))
 }
 
 fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -> Vec<(&'static str, Figure)> {
@@ -415,10 +408,11 @@ fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -
     ]
 }
 
-/// The figures of all outcomes: of several items, the worst. Each is better when lower.
+/// The figures of all outcomes: of several items, the worst. Each is better when lower, and what is unknown may be
+/// anything.
 pub(super) fn figures(outcomes: &[Outcome]) -> BTreeMap<String, Figure> {
     let mut all: BTreeMap<String, Figure> = BTreeMap::new();
-    let value = |figure: &Figure| figure.measured.map_or(f64::MIN, |(value, _)| value);
+    let value = |figure: &Figure| figure.measured.map_or(f64::INFINITY, |(value, _)| value);
     for (name, figure) in outcomes.iter().flat_map(|outcome| &outcome.figures) {
         if all.get(*name).is_none_or(|worst| value(figure) > value(worst)) {
             all.insert((*name).to_owned(), figure.clone());
@@ -531,17 +525,28 @@ mod tests {
     }
 
     #[test]
+    fn an_overhead_is_acceptable_only_if_its_whole_interval_is() {
+        let of = |low, high| {
+            let (interval, monitored) = (Interval { low, high }, Vec::new());
+            Overhead { percent: 0.5 * (low + high), interval, pairs: 7, checksum: None, monitored }.acceptable()
+        };
+        assert_eq!([of(-1.0, 9.0), of(4.0, 11.0), of(11.0, 12.0)], [true, false, false]);
+    }
+
+    #[test]
     fn of_several_items_the_worst_figure_counts() {
-        let outcome = |value: f64| Outcome {
+        let outcome = |value: Option<f64>| Outcome {
             result: Benchmark::new("b", "c").iterations(1).warmup(0).run(|| Ok::<_, ()>(())).unwrap(),
             against: None,
             figures: vec![(
                 "compilation_time_s",
-                Figure { measured: Some((value, Interval::point(value))), source: value.to_string() },
+                Figure { measured: value.map(|value| (value, Interval::point(value))), source: format!("{value:?}") },
             )],
         };
-        let all = figures(&[outcome(1.0), outcome(3.0), outcome(2.0)]);
-        assert_eq!(all["compilation_time_s"].source, "3");
+        let all = figures(&[Some(1.0), Some(3.0), Some(2.0)].map(outcome));
+        assert_eq!(all["compilation_time_s"].source, "Some(3.0)");
+        let unknown = figures(&[Some(1.0), None, Some(2.0)].map(outcome));
+        assert_eq!(unknown["compilation_time_s"].measured, None);
         assert_eq!(all["policy_inference_time_ms"].measured, None);
     }
 }

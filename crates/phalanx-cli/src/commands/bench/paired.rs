@@ -31,8 +31,8 @@ pub(super) struct PlanArgs {
     /// Pairs of processes before each look
     #[arg(long, value_name = "P", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub(super) pairs: u16,
-    /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    /// Samples of each process, at least those that show a steady state
+    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(24..=10_000))]
     pub(super) samples: u16,
     /// Least time of a sample, in milliseconds
     #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]

@@ -1,12 +1,13 @@
 //! The libraries: how each is asked for its version, checked and run, in which configurations.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use phalanx_lab::case::CaseSpec;
+use phalanx_lab::child;
 use phalanx_lab::record::Kind;
 use phalanx_lab::turns::Contestant;
 use phalanx_lab::worker;
@@ -15,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 
 const PROTOCOL: &str = include_str!("worker.py");
+
+/// How long pip may install, or a library take to import and compile.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// A library that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -178,24 +182,13 @@ pub(super) fn describe(library: Library, python: &Path, question: &Question<'_>)
         return Ok(Description { version: env!("CARGO_PKG_VERSION").to_owned(), ..Description::default() });
     };
     let refuse = |why: String| Failure::input(format!("cannot run {}: {why}", python.display()));
-    let mut process = Command::new(python)
-        .args(["-c", &program, "describe"])
-        .env("PYTHONSAFEPATH", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| refuse(error.to_string()))?;
-    if let Some(mut stdin) = process.stdin.take() {
-        let text = serde_json::to_vec(question).expect("questions are plain data");
-        // One that ends early says why on standard error.
-        let _ = stdin.write_all(&text);
-    }
-    let output = process.wait_with_output().map_err(|error| refuse(error.to_string()))?;
+    let text = serde_json::to_vec(question).expect("questions are plain data");
+    let mut command = Command::new(python);
+    command.args(["-c", &program, "describe"]).env("PYTHONSAFEPATH", "1");
+    let finished = child::run(&mut command, &text, PATIENCE).map_err(|error| refuse(error.to_string()))?;
     // One that crashes is a row as well, and must not cost the others theirs.
-    Ok(serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().last().unwrap_or("it did not answer").to_owned();
+    Ok(serde_json::from_slice(&finished.output).unwrap_or_else(|_| {
+        let why = finished.errors.lines().last().unwrap_or("it did not answer").to_owned();
         Description { missing: Some(why), ..Description::default() }
     }))
 }
@@ -227,11 +220,11 @@ pub(super) fn make_venv(base: &Path, folder: &Path, libraries: &[Library], quiet
 
 /// Runs a command to its end; what it said last is why it failed.
 fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    if output.status.success() {
+    let finished = child::run(command, b"", PATIENCE).map_err(|error| error.to_string())?;
+    if finished.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let said = finished.errors + &String::from_utf8_lossy(&finished.output);
     let error = said.lines().find(|line| line.starts_with("ERROR")).or(said.lines().rfind(|line| !line.is_empty()));
     Err(error.unwrap_or("it failed without a word").to_owned())
 }
