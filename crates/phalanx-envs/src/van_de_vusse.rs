@@ -428,7 +428,7 @@ mod tests {
     fn a_lane_stands_still_from_the_sub_step_that_breaks_the_hard_limit() {
         let temperature = |enforce: bool| {
             // A feed this hot makes a reactor that rises by several degrees in a step.
-            let settings = [("feed_temperature", "200")];
+            let settings = [("feed_temperature", "170")];
             let env = VanDeVusse::default();
             let mut probe = if enforce { exact(env, &settings) } else { unguarded(env, &settings, Precision::F64) };
             probe.set_state(&[2.0, 0.5, 149.0, 149.0, 20.0, 0.0, 0.6, 0.0]).unwrap();
