@@ -415,8 +415,8 @@ impl Guard {
         self.judge_each(reward, range, signal, count)
     }
 
-    /// The same where at least one constraint is violated. Out of line it would cost half as much again: every
-    /// third step of 16 reactors comes this way.
+    /// The same where at least one constraint is violated. Inline, because watching the reactor
+    /// cost 9 % with this out of line and 3 to 4 % without.
     #[inline(always)]
     fn judge_each<R: Real>(
         &self,
