@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::env::COUNTERS;
-use crate::lanes::{BLOCK, Lanes, Line, Stored, Uint};
+use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint, f32x8};
 use crate::safety::MAX_CONSTRAINTS;
 
 /// Returns are summed in fixed point (2^-16), because integer sums are associative: the statistics of a
@@ -221,24 +221,111 @@ impl Tally {
 
     #[inline(never)]
     fn count(&mut self) {
-        // Local sums stay in registers.
+        // Local sums stay in registers; for all sixteen lanes at once there would not be enough of them.
         let mut stats = EpisodeStats::default();
-        for i in 0..self.noted {
-            let mut lanes = self.lanes[i];
-            while lanes != 0 {
-                let lane = lanes.trailing_zeros() as usize % BLOCK;
-                stats.add(f32::from_bits(self.returns[i].0[lane]), self.lengths[i].0[lane], self.costs[i].0[lane]);
-                lanes &= lanes - 1;
+        for first in (0..BLOCK).step_by(f32x8::LANES) {
+            let mut columns = Columns::<f32x8>::new();
+            for i in 0..self.noted {
+                let mut lanes = self.lanes[i] >> first & 0xff;
+                let (returns, lengths, costs) = (&self.returns[i], &self.lengths[i], &self.costs[i]);
+                let (of_lengths, of_costs) = (Stored::load(lengths, first), Stored::load(costs, first));
+                if columns.add(Mask::from_bits(lanes), f32x8::load(returns, first), of_lengths, of_costs) {
+                    continue;
+                }
+                while lanes != 0 {
+                    let lane = (first + lanes.trailing_zeros() as usize) % BLOCK;
+                    stats.add(f32::from_bits(returns.0[lane]), lengths.0[lane], costs.0[lane]);
+                    lanes &= lanes - 1;
+                }
             }
+            columns.add_to(&mut stats);
         }
         self.stats.merge(&stats);
         self.noted = 0;
     }
 }
 
+/// Sums over the notes of a [`Tally`], all lanes at a time: in 32 bits, hence for small values only.
+///
+/// Where some lane ends in every step, counting one episode after the other takes a fifth of the time.
+struct Columns<R: Lanes> {
+    episodes: R::Uint,
+    length_sum: R::Uint,
+    length_squares: R::Uint,
+    /// In two's complement.
+    return_sum: R::Uint,
+    /// With a return of `2^13 a + b`, the sums of `a²`, `ab` and `b²`.
+    return_squares: [R::Uint; 3],
+    cost_sum: R::Uint,
+    cost_squares: R::Uint,
+}
+
+impl<R: Lanes> Columns<R> {
+    /// All lengths and costs are below this, all returns in fixed point below its square.
+    const LIMIT: u32 = 1 << Self::LIMIT_BITS;
+    const LIMIT_BITS: u32 = 13;
+
+    fn new() -> Self {
+        // Sums of squares, and sums of returns with their signs.
+        const { assert!(Tally::CAPACITY as u64 * (Self::LIMIT as u64).pow(2) <= 1 << 31) };
+        let zero = R::Uint::splat(0);
+        Self {
+            episodes: zero,
+            length_sum: zero,
+            length_squares: zero,
+            return_sum: zero,
+            return_squares: [zero; 3],
+            cost_sum: zero,
+            cost_squares: zero,
+        }
+    }
+
+    /// Adds the episodes of some lanes; adds nothing and answers `false` if one is too large.
+    #[inline(always)]
+    fn add(&mut self, lanes: R::Mask, episode_return: R, length: R::Uint, cost: R::Uint) -> bool {
+        let (episode_return, length, cost) = (episode_return.keep(lanes), length.keep(lanes), cost.keep(lanes));
+        // Exact, because the factor is a power of two: the same as in double precision.
+        let fixed = (episode_return * R::splat(FIXED_POINT)).abs().round();
+        let limit = R::Uint::splat(Self::LIMIT);
+        let small = fixed.lt(R::splat(f64::from(Self::LIMIT).powi(2))) & (length | cost).lt(limit);
+        if !small.all() {
+            return false;
+        }
+        let fixed = fixed.to_uint();
+        let (a, b) = (fixed.shr(Self::LIMIT_BITS), fixed & R::Uint::splat(Self::LIMIT - 1));
+        let negative = episode_return.lt(R::splat(0.0));
+        let signed = <R::Uint as LaneValue>::select(negative, R::Uint::splat(0).wrapping_sub(fixed), fixed);
+        let add = |sum: &mut R::Uint, value| *sum = sum.wrapping_add(value);
+        add(&mut self.episodes, R::Uint::masked(lanes, 1));
+        add(&mut self.length_sum, length);
+        add(&mut self.length_squares, length.mul_low(length));
+        add(&mut self.return_sum, signed);
+        add(&mut self.return_squares[0], a.mul_low(a));
+        add(&mut self.return_squares[1], a.mul_low(b));
+        add(&mut self.return_squares[2], b.mul_low(b));
+        add(&mut self.cost_sum, cost);
+        add(&mut self.cost_squares, cost.mul_low(cost));
+        true
+    }
+
+    fn add_to(&self, stats: &mut EpisodeStats) {
+        let sum = |values: R::Uint| (0..R::LANES).map(|lane| u64::from(values.lane(lane))).sum::<u64>();
+        stats.episodes += sum(self.episodes);
+        stats.length_sum += sum(self.length_sum);
+        stats.length_squares += u128::from(sum(self.length_squares));
+        stats.return_sum += (0..R::LANES).map(|lane| i128::from(self.return_sum.lane(lane) as i32)).sum::<i128>();
+        let [aa, ab, bb] = self.return_squares.map(|squares| u128::from(sum(squares)));
+        let squares = (aa << (2 * Self::LIMIT_BITS)) + (ab << (Self::LIMIT_BITS + 1)) + bb;
+        stats.return_squares = stats.return_squares.saturating_add(squares);
+        stats.cost_sum += sum(self.cost_sum);
+        stats.cost_squares += u128::from(sum(self.cost_squares));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::{f32x16, u32x16};
 
     #[test]
     fn mean_and_spread_of_known_episodes() {
@@ -254,6 +341,38 @@ mod tests {
             assert_eq!((returns.mean, lengths.mean, stats.costs().unwrap().mean), (0.0, 25.0, 2.5));
             assert!((returns.std - 12.5_f64.sqrt()).abs() < 1e-12, "{returns:?}");
             assert!((lengths.std - 125_f64.sqrt()).abs() < 1e-12, "{lengths:?}");
+        }
+    }
+
+    /// Counting lanes at a time gives the very sums of counting one by one, on both sides of every limit.
+    #[test]
+    fn a_tally_counts_as_if_one_by_one() {
+        let returns = [0.0, -1.0, 0.3, 1_023.999, 1_024.0, -1_023.999, -1_024.0, 3.0e9, 7.6e-6, 2.3e-5, f32::NAN];
+        let lengths = [1, 500, Columns::<f32x8>::LIMIT - 1, Columns::<f32x8>::LIMIT, u32::MAX];
+        let pick = |seed: usize, n: usize| (seed.wrapping_mul(0x9e37_79b9) >> 16) % n;
+        for notes in [1, 31, 32, 33, 200] {
+            // With small values only, too, so that the sums get as large as they can.
+            for kinds in [(3, 3), (returns.len(), lengths.len())] {
+                let (mut tally, mut one_by_one) = (Tally::new(), EpisodeStats::default());
+                for note in 0..notes {
+                    tally.room();
+                    let at = |lane: usize| note * 64 + lane;
+                    let value = |lane| if kinds.0 == 3 { returns[3] } else { returns[pick(at(lane), kinds.0)] };
+                    let length = |lane| if kinds.1 == 3 { lengths[2] } else { lengths[pick(at(lane) + 16, kinds.1)] };
+                    let cost = |lane| length(lane + 16);
+                    let lanes = if note % 2 == 0 { 0xffff } else { pick(note, 1 << 16) as u32 };
+                    tally.cost::<f32x16>(u32x16::from_lanes(|lane| f64::from(cost(lane))));
+                    tally.note(
+                        lanes,
+                        f32x16::from_lanes(|lane| f64::from(value(lane))),
+                        u32x16::from_lanes(|lane| f64::from(length(lane))),
+                    );
+                    for lane in (0..BLOCK).filter(|lane| lanes >> lane & 1 == 1) {
+                        one_by_one.add(value(lane), length(lane), cost(lane));
+                    }
+                }
+                assert_eq!(tally.into_stats(), one_by_one, "{notes} notes");
+            }
         }
     }
 
