@@ -173,36 +173,40 @@ lane_params! {
 
 /// What the sub-steps of one step share, and their rates of change.
 ///
-/// The sub-steps integrate five quantities: `CA`, `theta = T - 350 K`, `n`, and with them
+/// The sub-steps integrate five quantities: the changes of `CA` and of `tau = T/(E/2R)` since the start of the
+/// step, which single precision resolves better than the values, `n`, and with them
 ///
 /// ```text
-/// v = -1/T        v' = v² T'                  kappa = k^(1/4)        kappa' = E/(4R) kappa v² T'
+/// v = -1/tau        v' = v² tau'                  kappa = k^(1/2)        kappa' = kappa v² tau'
 /// ```
 ///
 /// so that a rate is a polynomial. With an exponential and a quotient in each of the forty rates of a step,
 /// each waiting for the one before, a step takes twice the time. `v` and `kappa` start each step from their
-/// exact values. The fourth root grows slowly enough that RK4 follows it well: up to a trip the error is
+/// exact values. The root grows slowly enough that RK4 follows it well: up to a trip the error is
 /// below 1e-5 of the value.
 ///
 struct Core<R> {
-    /// E/(4R), K
-    quarter_activation: R,
-    /// K L/mol
+    /// L/mol
     heat_rise: R,
     /// 1/min
     cooling: R,
     /// No more than all of A can react in a sub-step. Without this limit, which matters above 429 K, RK4
     /// leaves all bounds when a reactor that nobody stops has ignited; with it CA stays positive.
     fastest: R,
-    caf: R,
+    /// At the start of the step, mol/L
+    start_ca: R,
+    /// At the start of the step, bar/mol
+    start_pressure: R,
+    /// CAf - CA at the start of the step, mol/L
+    missing: R,
     /// mol/mol times L
     gas_yield: R,
-    /// bar/(mol K)
+    /// bar/mol
     gas_factor: R,
     // The actuators at the node with `decay`, the part of their way still to go, are `x_0 + x_1 decay`:
     /// q/V, 1/min
     dilution: [R; 2],
-    /// q/V (Tf - 350 K) + cooling (Tc - 350 K), K/min
+    /// q/V (Tf - T) + cooling (Tc - T) for T at the start of the step, 1/min
     heating: [R; 2],
     /// Flow through the vent, negative, mol/(min bar)
     vent: [R; 2],
@@ -227,35 +231,36 @@ impl<R: Real> Core<R> {
     }
 
     #[inline(always)]
-    fn temperature(theta: R) -> R {
-        theta + R::splat(REFERENCE_TEMPERATURE)
+    fn pressure_per_mol(&self, warmer: R) -> R {
+        self.gas_factor.mul_add(warmer, self.start_pressure)
     }
 
-    /// The rates of `CA`, `theta`, `n`, `v` and `kappa`.
+    /// The rates of the changes of `CA` and `tau`, and of `n`, `v` and `kappa`.
     #[inline(always)]
-    fn rate(&self, node: Node<R>, [ca, theta, gas, v, kappa]: [R; 5]) -> [R; 5] {
-        let root = kappa * kappa;
-        let reaction = (root * root).min(self.fastest) * ca;
-        let warming = self.heat_rise.mul_add(reaction, node.loss.mul_add(theta, node.heating));
-        let turning = v * v * warming;
-        let pressure_per_mol = Self::temperature(theta) * self.gas_factor;
-        let overpressure = pressure_per_mol.mul_add(gas, R::splat(-ATMOSPHERE)).max(R::splat(0.0));
+    fn rate(&self, node: Node<R>, [ca_change, warmer, gas, v, kappa]: [R; 5]) -> [R; 5] {
+        // From one kappa to the next leads the longest chain of operations, each waiting for the one before:
+        // what can be multiplied beside it is.
+        let reaction = (kappa * kappa).min(self.fastest) * (self.start_ca + ca_change);
+        let v_squared = v * v;
+        let kappa_per_tau = kappa * v_squared;
+        let warming = self.heat_rise.mul_add(reaction, node.loss.mul_add(warmer, node.heating));
+        let overpressure = self.pressure_per_mol(warmer).mul_add(gas, R::splat(-ATMOSPHERE)).max(R::splat(0.0));
         [
-            node.dilution.mul_add(self.caf - ca, -reaction),
+            node.dilution.mul_add(self.missing - ca_change, -reaction),
             warming,
             node.vent.mul_add(overpressure, self.gas_yield * reaction),
-            turning,
-            self.quarter_activation * kappa * turning,
+            v_squared * warming,
+            kappa_per_tau * warming,
         ]
     }
+}
 
-    /// Where temperature and pressure do not end the episode.
+impl Trips {
+    /// Where what is seen does not end the episode.
     #[inline(always)]
-    fn within(&self, trips: &Trips, theta: R, gas: R) -> R::Mask {
-        let temperature = Self::temperature(theta);
-        let pressure = (temperature * self.gas_factor) * gas;
+    fn spare<R: Real>(&self, temperature: R, pressure: R) -> R::Mask {
         let inside = |x: R, [low, high]: [f64; 2]| x.ge(R::splat(low)) & x.le(R::splat(high));
-        inside(temperature, trips.temperature) & inside(pressure, trips.pressure)
+        inside(temperature, self.temperature) & inside(pressure, self.pressure)
     }
 }
 
@@ -264,6 +269,13 @@ impl<R: Real> Params<R> {
     #[inline(always)]
     fn gas_factor(&self) -> R {
         R::splat(GAS_CONSTANT) / self.headspace
+    }
+
+    /// Temperature in K and pressure in bar, as they are seen.
+    #[inline(always)]
+    fn conditions(&self, theta: R, gas: R) -> (R, R) {
+        let temperature = theta + R::splat(REFERENCE_TEMPERATURE);
+        (temperature, (temperature * self.gas_factor()) * gas)
     }
 }
 
@@ -365,7 +377,7 @@ impl LaneEnv for ChemicalReactor {
             ca,
             cb: (p.feed_concentration - ca).max(zero),
             theta,
-            gas: p.start_pressure / (Core::temperature(theta) * p.gas_factor()),
+            gas: p.start_pressure / p.conditions(theta, R::splat(1.0)).1,
             jacket: p.coolant_centre - R::splat(REFERENCE_JACKET),
             q: p.flow_centre,
             v: R::splat(0.5),
@@ -388,7 +400,6 @@ impl LaneEnv for ChemicalReactor {
         draws: &mut Draws<R>,
     ) -> Step<State<R>, R> {
         let (zero, one) = (R::splat(0.0), R::splat(1.0));
-        let reference = R::splat(REFERENCE_TEMPERATURE);
         let [a0, a1, a2] = action.map(|a| a.clamp(-one, one));
         let jacket_command = p.coolant_range.mul_add(a0, p.coolant_centre - R::splat(REFERENCE_JACKET));
         let q_command = p.flow_range.mul_add(a1, p.flow_centre);
@@ -400,45 +411,48 @@ impl LaneEnv for ChemicalReactor {
         let per_heat = one / (p.density * p.heat_capacity);
         let cooling = p.heat_transfer * per_volume * per_heat;
         let dilution = [q_command * per_volume, q_way * per_volume];
-        let feed_heat = state.tf - reference;
+        let feed_heat = state.tf - R::splat(REFERENCE_TEMPERATURE) - state.theta;
+        let jacket_heat = jacket_command - R::splat(REFERENCE_TEMPERATURE - REFERENCE_JACKET) - state.theta;
         let sub_step = p.dt * R::splat(1.0 / SUB_STEPS as f64);
         let fastest = R::splat(SUB_STEPS as f64) / p.dt;
+        // A reaction that does not depend on temperature has no such unit: then one in which it hardly does.
+        let unit = (p.activation * R::splat(0.5)).max(R::splat(1e-3));
+        let per_unit = one / unit;
+        let (start_temperature, start_pressure) = p.conditions(state.theta, one);
         let core = Core {
-            quarter_activation: p.activation * R::splat(0.25),
-            heat_rise: p.reaction_heat * per_heat,
+            heat_rise: p.reaction_heat * per_heat * per_unit,
             cooling,
             fastest,
-            caf: state.caf,
+            start_ca: state.ca,
+            start_pressure,
+            missing: state.caf - state.ca,
             gas_yield: p.gas_yield * p.volume,
-            gas_factor: p.gas_factor(),
+            gas_factor: p.gas_factor() * unit,
             dilution,
             heating: [
-                dilution[0].mul_add(
-                    feed_heat,
-                    cooling * (jacket_command - R::splat(REFERENCE_TEMPERATURE - REFERENCE_JACKET)),
-                ),
-                dilution[1].mul_add(feed_heat, cooling * jacket_way),
+                dilution[0].mul_add(feed_heat, cooling * jacket_heat) * per_unit,
+                dilution[1].mul_add(feed_heat, cooling * jacket_way) * per_unit,
             ],
             vent: [v_command, v_way].map(|v| -p.valve * v),
         };
 
         // k at 350 K times the rest: a difference of two large logarithms would lose six bits.
         let exponent = p.activation * R::splat(1.0 / REFERENCE_TEMPERATURE);
-        let v = -one / Core::temperature(state.theta);
-        let k = p.k0 * (-exponent).exp() * (-exponent * state.theta * v).exp();
-        let kappa = k.sqrt().sqrt();
-        let mut x = [state.ca, state.theta, state.gas, v, kappa];
+        let per_kelvin = one / start_temperature;
+        let k = p.k0 * (-exponent).exp() * (exponent * state.theta * per_kelvin).exp();
+        let kappa = k.sqrt();
+        let mut x = [zero, zero, state.gas, -unit * per_kelvin, kappa];
 
         let half_decay = (R::splat(-0.5) * sub_step / p.lag).exp();
         let mut running = R::Mask::splat(true);
         let (mut elapsed, mut decay) = (zero, one);
         let mut node = core.node(decay);
         for _ in 0..SUB_STEPS {
-            // A lane that stands still takes steps of no length.
-            let (h, factor) = if self.trips.is_some() {
-                (sub_step.keep(running), R::select(running, half_decay, one))
-            } else {
+            // A lane that stands still takes steps of no length. A branch, because it is rare.
+            let (h, factor) = if running.all() {
                 (sub_step, half_decay)
+            } else {
+                (sub_step.keep(running), R::select(running, half_decay, one))
             };
             let middle = core.node(decay * factor);
             decay = decay * factor * factor;
@@ -448,10 +462,12 @@ impl LaneEnv for ChemicalReactor {
             node = end;
             elapsed = elapsed + h;
             if let Some(trips) = &self.trips {
-                running = running & core.within(trips, x[1], x[2]);
+                let (temperature, pressure) = p.conditions(unit.mul_add(x[1], state.theta), x[2]);
+                running = running & trips.spare(temperature, pressure);
             }
         }
-        let [ca, theta, gas, ..] = x;
+        let [ca_change, warmer, gas, ..] = x;
+        let (ca, theta) = (state.ca + ca_change, unit.mul_add(warmer, state.theta));
 
         // CA + CB approaches CAf as water in a stirred tank would.
         let exchanged = dilution[0].mul_add(elapsed, dilution[1] * p.lag * (one - decay));
@@ -497,10 +513,10 @@ impl LaneEnv for ChemicalReactor {
     fn observe<R: Real>(&self, p: &Params<R>, state: &State<R>) -> [R; 12] {
         let setpoint = state.setpoint(p);
         let remaining = (R::splat(1.0) - R::from_uint(state.step) / p.horizon).max(R::splat(0.0));
-        let temperature = Core::temperature(state.theta);
+        let (temperature, pressure) = p.conditions(state.theta, state.gas);
         let obs = [
             temperature,
-            (temperature * p.gas_factor()) * state.gas,
+            pressure,
             state.ca,
             state.cb,
             state.jacket + R::splat(REFERENCE_JACKET),

@@ -319,7 +319,7 @@ fn an_ignited_reactor_stays_within_the_laws_of_conservation() {
 /// Along the fold, where the least difference grows, up to the limit.
 #[test]
 fn single_precision_follows_double_through_an_ignition() {
-    for tc in [302.0, 303.3, 304.0, 305.0, 310.0, 315.0] {
+    for tc in [302.0, 303.0, 303.1, 303.25, 303.3, 303.35, 303.4, 303.6, 304.0, 305.0, 310.0, 315.0] {
         let mut double = exact(ChemicalReactor::default(), &[CALM]);
         let mut lanes = single(ChemicalReactor::default(), &[CALM]);
         let start = at(0.877253, 324.475, 300.0);
@@ -336,7 +336,10 @@ fn single_precision_follows_double_through_an_ignition() {
                 break;
             }
         }
-        assert!(largest < 1e-4, "{tc}: {largest:e}");
+        // The reactor ignites from 303.2 K on. A jacket that little above it holds it back for minutes, and how
+        // many depends on the last bit of a parameter.
+        let allowed = if (303.2..303.5).contains(&tc) { 3e-4 } else { 1e-4 };
+        assert!(largest < allowed, "{tc}: {largest:e}");
     }
 }
 

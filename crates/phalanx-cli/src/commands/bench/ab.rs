@@ -40,6 +40,10 @@ pub(crate) struct AbArgs {
     /// An inconclusive answer fails too
     #[arg(long)]
     strict: bool,
+    /// Compare builds that compute other results on purpose, as after a change of rounding or of random draws:
+    /// checksums may differ
+    #[arg(long)]
+    other_results: bool,
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
@@ -95,7 +99,8 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
     let builds = guards::build_mismatch(&a.description.build, &b.description.build);
     session.note(BUILDS, builds);
-    let looks = Looks { plan: args.plan.plan(), looks: args.looks.into(), cases: cases.len() };
+    let same_work = !args.other_results;
+    let looks = Looks { plan: args.plan.plan(), looks: args.looks.into(), cases: cases.len(), same_work };
     let mut reports = Vec::new();
     for case in &cases {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);

@@ -115,6 +115,8 @@ pub(super) struct Looks {
     pub(super) looks: usize,
     /// Cases that are compared in this run.
     pub(super) cases: usize,
+    /// Whether both sides must compute the same results.
+    pub(super) same_work: bool,
 }
 
 impl Looks {
@@ -138,7 +140,7 @@ impl Looks {
         let seed = seed_of(&session.run.run_id);
         for look in 1.. {
             let plan = Plan { seed: mix(seed ^ look), ..self.plan };
-            pairs.extend(copies.compare((case, case), &plan, true, Some(progress))?);
+            pairs.extend(copies.compare((case, case), &plan, self.same_work, Some(progress))?);
             let guards = session.guards();
             let rules = Rules {
                 theta: margin.theta(),

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     }
     let own = own_binary()?;
     let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
-    let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1 };
+    let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1, same_work: true };
     let mut results = Vec::new();
     for (env, &num_envs) in envs.iter().flat_map(|env| args.num_envs.iter().map(move |n| (*env, n))) {
         let quiet = args.output.quiet;

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         sample: Duration::from_millis(args.sample_ms.into()),
         ..Plan::default()
     };
-    let looks = Looks { plan, looks: 2, cases: items.len() };
+    let looks = Looks { plan, looks: 2, cases: items.len(), same_work: true };
     let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
         if !args.output.quiet {
