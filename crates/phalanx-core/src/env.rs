@@ -405,6 +405,11 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
         R::Uint::splat(u32::MAX)
     }
 
+    /// Whether episodes last for hundreds of steps, so that a roll-out gains by asking first whether any has ended.
+    ///
+    /// Asking costs more than it saves where one of sixteen environments ends every few steps, as good as at random.
+    const LONG_EPISODES: bool = false;
+
     /// Whether [`LaneEnv::counts`] says anything; if not, it costs nothing.
     const COUNTS: bool = false;
 

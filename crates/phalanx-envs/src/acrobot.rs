@@ -141,6 +141,8 @@ impl LaneEnv for Acrobot {
     type Action<R: Real> = Discrete<R>;
     type Obs<R: Real> = [R; 6];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         const NAMES: &[&str] = &["cos_theta1", "sin_theta1", "cos_theta2", "sin_theta2", "theta1_dot", "theta2_dot"];
         let (w1, w2) = (4.0 * std::f32::consts::PI, 9.0 * std::f32::consts::PI);

@@ -49,6 +49,8 @@ impl LaneEnv for MountainCar {
     type Action<R: Real> = Discrete<R>;
     type Obs<R: Real> = [R; 2];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             reward_threshold: Some(-110.0),

@@ -76,6 +76,8 @@ impl LaneEnv for MountainCarContinuous {
     type Action<R: Real> = [R; 1];
     type Obs<R: Real> = [R; 2];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             reward_threshold: Some(90.0),

@@ -99,6 +99,8 @@ impl LaneEnv for Pendulum {
     type Action<R: Real> = [R; 1];
     type Obs<R: Real> = [R; 3];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             dt: Some(0.05),

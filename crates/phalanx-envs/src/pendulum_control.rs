@@ -71,6 +71,8 @@ impl LaneEnv for PendulumControl {
     type Action<R: Real> = [R; 1];
     type Obs<R: Real> = [R; 3];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             dt: Some(0.05),

@@ -478,6 +478,10 @@ impl<E: LaneEnv> Plant<E> {
                         let new = group.env.counts(&group.state);
                         counts.iter_mut().zip(new).for_each(|(sum, new)| *sum = sum.wrapping_add(new));
                     }
+                    if E::LONG_EPISODES && !transition.done().any() {
+                        obs = transition.obs;
+                        continue;
+                    }
                     if (transition.done() & spare.stale).any() {
                         unfinished = Some(transition);
                         break;

@@ -108,6 +108,8 @@ impl<const OBS: usize> LaneEnv for CcasrGfpControl<OBS> {
     type Action<R: Real> = Discrete<R>;
     type Obs<R: Real> = [R; OBS];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         let unbounded = [f32::INFINITY; OBS];
         let mut low = unbounded.map(|bound| -bound);

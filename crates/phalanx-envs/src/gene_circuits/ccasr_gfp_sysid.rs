@@ -56,6 +56,8 @@ impl LaneEnv for CcasrGfpSysid {
     type Action<R: Real> = Discrete<R>;
     type Obs<R: Real> = [R; 1];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             options: self.clock.info().to_vec(),

@@ -73,6 +73,8 @@ impl LaneEnv for OptoHillSysid {
     type Action<R: Real> = [R; 1];
     type Obs<R: Real> = [R; 1];
 
+    const LONG_EPISODES: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             options: self.clock.info().to_vec(),
