@@ -41,7 +41,7 @@ use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{lane_params, lane_struct};
 
 use crate::limits::{normalized_constraints, safe_range, scaled};
-use crate::rk4::rk4;
+use crate::rk4::{along, six_rates};
 
 /// Sub-steps of a step.
 const SUB_STEPS: usize = 10;
@@ -173,8 +173,8 @@ lane_params! {
 
 /// What the sub-steps of one step share, and their rates of change.
 ///
-/// The sub-steps integrate five quantities: the changes of `CA` and of `tau = T/(E/2R)` since the start of the
-/// step, which single precision resolves better than the values, `n`, and with them
+/// The sub-steps integrate five quantities: `CA`, the change of `tau = T/(E/2R)` since the start of the step,
+/// which single precision resolves better than the value, `n`, and with them
 ///
 /// ```text
 /// v = -1/tau        v' = v² tau'                  kappa = k^(1/2)        kappa' = kappa v² tau'
@@ -193,12 +193,9 @@ struct Core<R> {
     /// No more than all of A can react in a sub-step. Without this limit, which matters above 429 K, RK4
     /// leaves all bounds when a reactor that nobody stops has ignited; with it CA stays positive.
     fastest: R,
-    /// At the start of the step, mol/L
-    start_ca: R,
     /// At the start of the step, bar/mol
     start_pressure: R,
-    /// CAf - CA at the start of the step, mol/L
-    missing: R,
+    caf: R,
     /// mol/mol times L
     gas_yield: R,
     /// bar/mol
@@ -235,18 +232,18 @@ impl<R: Real> Core<R> {
         self.gas_factor.mul_add(warmer, self.start_pressure)
     }
 
-    /// The rates of the changes of `CA` and `tau`, and of `n`, `v` and `kappa`.
+    /// The rates of `CA`, `tau`, `n`, `v` and `kappa`.
     #[inline(always)]
-    fn rate(&self, node: Node<R>, [ca_change, warmer, gas, v, kappa]: [R; 5]) -> [R; 5] {
+    fn rate(&self, node: Node<R>, [ca, warmer, gas, v, kappa]: [R; 5]) -> [R; 5] {
         // From one kappa to the next leads the longest chain of operations, each waiting for the one before:
         // what can be multiplied beside it is.
-        let reaction = (kappa * kappa).min(self.fastest) * (self.start_ca + ca_change);
+        let reaction = (kappa * kappa).min(self.fastest) * ca;
         let v_squared = v * v;
         let kappa_per_tau = kappa * v_squared;
         let warming = self.heat_rise.mul_add(reaction, node.loss.mul_add(warmer, node.heating));
         let overpressure = self.pressure_per_mol(warmer).mul_add(gas, R::splat(-ATMOSPHERE)).max(R::splat(0.0));
         [
-            node.dilution.mul_add(self.missing - ca_change, -reaction),
+            node.dilution.mul_add(self.caf - ca, -reaction),
             warming,
             node.vent.mul_add(overpressure, self.gas_yield * reaction),
             v_squared * warming,
@@ -425,9 +422,8 @@ impl LaneEnv for ChemicalReactor {
             heat_rise: p.reaction_heat * per_heat * per_unit,
             cooling,
             fastest,
-            start_ca: state.ca,
             start_pressure,
-            missing: state.caf - state.ca,
+            caf: state.caf,
             gas_yield: p.gas_yield * p.volume,
             gas_factor: p.gas_factor() * unit,
             dilution,
@@ -443,7 +439,9 @@ impl LaneEnv for ChemicalReactor {
         let per_kelvin = one / start_temperature;
         let k = p.k0 * (-exponent).exp() * (exponent * state.theta * per_kelvin).exp();
         let kappa = k.sqrt();
-        let mut x = [zero, zero, state.gas, -unit * per_kelvin, kappa];
+        let mut x = [state.ca, zero, state.gas, -unit * per_kelvin, kappa];
+        // Added up by itself: a sum of changes is rounded less than a value that changes.
+        let mut ca_change = zero;
 
         let half_decay = (R::splat(-0.5) * sub_step / p.lag).exp();
         let mut running = R::Mask::splat(true);
@@ -460,7 +458,10 @@ impl LaneEnv for ChemicalReactor {
             decay = decay * factor * factor;
             let end = core.node(decay);
             let nodes = [node, middle, end];
-            x = rk4(x, h, |half, x| core.rate(nodes[half], x));
+            let sixth = h * R::splat(1.0 / 6.0);
+            let rates = six_rates(x, h, |half, x| core.rate(nodes[half], x));
+            x = along(x, sixth, rates);
+            ca_change = rates[0].mul_add(sixth, ca_change);
             node = end;
             elapsed = elapsed + h;
             if let Some(trips) = &self.trips {
@@ -468,7 +469,7 @@ impl LaneEnv for ChemicalReactor {
                 running = running & trips.spare(temperature, pressure);
             }
         }
-        let [ca_change, warmer, gas, ..] = x;
+        let [_, warmer, gas, ..] = x;
         let (ca, theta) = (state.ca + ca_change, unit.mul_add(warmer, state.theta));
 
         // CA + CB approaches CAf as water in a stirred tank would.
@@ -537,7 +538,7 @@ impl LaneEnv for ChemicalReactor {
 /// Two independent standard normal numbers: both halves of Box and Muller's pair.
 #[inline(always)]
 fn normal_pair<R: Real>(draws: &mut Draws<R>) -> (R, R) {
-    let radius = (R::splat(-2.0) * draws.unit_above_zero().ln()).sqrt();
+    let radius = (R::splat(-2.0) * draws.unit_above_zero().ln_normal()).sqrt();
     let (sin, cos) = (draws.unit() * R::splat(std::f64::consts::TAU)).sin_cos();
     (radius * cos, radius * sin)
 }

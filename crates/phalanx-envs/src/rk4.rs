@@ -5,6 +5,12 @@ use phalanx_core::lanes::Real;
 /// One step of `h` from `x`, where `rate(half, x)` is the rate of change `half` half-steps into the step.
 #[inline(always)]
 pub(crate) fn rk4<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(usize, [R; N]) -> [R; N]) -> [R; N] {
+    along(x, h * R::splat(1.0 / 6.0), six_rates(x, h, rate))
+}
+
+/// Six times the rate at which [`rk4`] goes from `x`.
+#[inline(always)]
+pub(crate) fn six_rates<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(usize, [R; N]) -> [R; N]) -> [R; N] {
     let half = h * R::splat(0.5);
     let k1 = rate(0, x);
     let k2 = rate(1, along(x, half, k1));
@@ -12,13 +18,12 @@ pub(crate) fn rk4<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(usize,
     let k3 = rate(1, along(x, half, k2));
     let sum = along(sum, R::splat(2.0), k3);
     let k4 = rate(2, along(x, h, k3));
-    let sum = std::array::from_fn(|i| sum[i] + k4[i]);
-    along(x, h * R::splat(1.0 / 6.0), sum)
+    std::array::from_fn(|i| sum[i] + k4[i])
 }
 
 /// `x + h * rate`.
 #[inline(always)]
-fn along<R: Real, const N: usize>(x: [R; N], h: R, rate: [R; N]) -> [R; N] {
+pub(crate) fn along<R: Real, const N: usize>(x: [R; N], h: R, rate: [R; N]) -> [R; N] {
     std::array::from_fn(|i| rate[i].mul_add(h, x[i]))
 }
 
