@@ -307,8 +307,6 @@ impl LaneEnv for ChemicalReactor {
     type Action<R: Real> = [R; 3];
     type Obs<R: Real> = [R; 12];
 
-    const LONG_EPISODES: bool = true;
-
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;
         let low = [0.0, 0.0, 0.0, 0.0, 285.0, 80.0, 0.0, 0.0, -inf, 0.0, -inf, 0.0];

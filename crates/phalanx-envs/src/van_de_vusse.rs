@@ -195,8 +195,6 @@ impl LaneEnv for VanDeVusse {
     type Action<R: Real> = [R; 2];
     type Obs<R: Real> = [R; 9];
 
-    const LONG_EPISODES: bool = true;
-
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;
         let low = [0.0, 0.0, -273.15, -273.15, 5.0, -8500.0, 0.0, -inf, 0.0];
