@@ -173,12 +173,12 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
             Signal::State(at) => R::splat(self.state.value(at, 0)),
             Signal::Action(at) => action.component(at),
         };
-        let verdict = self.guard.judge(step.reward, Rule::range, signal, |_, _| {});
+        let (verdict, violated) = self.guard.judge_bits(step.reward, Rule::limits, signal);
         Ok(ProbeStep {
             reward: verdict.reward.lane_f64(0),
             terminated: step.terminated | verdict.terminates,
             truncated: self.steps >= self.spec.max_steps,
-            violated: verdict.violated,
+            violated,
         })
     }
 }
@@ -272,12 +272,12 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
             Signal::State(at) => self.env.state_value(&self.state, at) as f32,
             Signal::Action(at) => action.component(at),
         };
-        let verdict = self.guard.judge(outcome.reward, Rule::lanes, signal, |_, _| {});
+        let (verdict, violated) = self.guard.judge_bits(outcome.reward, Rule::lanes, signal);
         Ok(ProbeStep {
             reward: f64::from(verdict.reward),
             terminated: outcome.terminated | verdict.terminates,
             truncated: self.steps >= self.spec.max_steps,
-            violated: verdict.violated,
+            violated,
         })
     }
 }

@@ -207,16 +207,14 @@ impl Tally {
         cost.store(&mut self.costs[self.noted % Self::CAPACITY], 0);
     }
 
-    /// Counts the violation of constraint `i` in some lanes (bit by bit).
-    #[inline(always)]
-    pub(crate) fn violations(&mut self, i: usize, lanes: u32) {
-        self.stats.violations[i % MAX_CONSTRAINTS] += u64::from(lanes.count_ones());
+    /// Adds how often each of some lanes (bit by bit) violated constraint `i`.
+    pub(crate) fn violations<R: Lanes>(&mut self, lanes: u32, i: usize, counts: R::Uint) {
+        self.stats.violations[i] += sum_of::<R>(lanes, counts);
     }
 
     /// Adds what the environments of some lanes (bit by bit) counted.
     pub(crate) fn counts<R: Lanes>(&mut self, lanes: u32, counts: [R::Uint; COUNTERS]) {
-        let exist = (0..R::LANES).filter(|lane| lanes >> lane & 1 == 1);
-        self.stats.add_counts(counts.map(|count| exist.clone().map(|lane| u64::from(count.lane(lane))).sum()));
+        self.stats.add_counts(counts.map(|counts| sum_of::<R>(lanes, counts)));
     }
 
     #[inline(never)]
@@ -243,6 +241,11 @@ impl Tally {
         self.stats.merge(&stats);
         self.noted = 0;
     }
+}
+
+/// The sum over some lanes, bit by bit.
+fn sum_of<R: Lanes>(lanes: u32, counts: R::Uint) -> u64 {
+    (0..R::LANES).filter(|lane| lanes >> lane & 1 == 1).map(|lane| u64::from(counts.lane(lane))).sum()
 }
 
 /// Sums over the notes of a [`Tally`], all lanes at a time: in 32 bits, hence for small values only.

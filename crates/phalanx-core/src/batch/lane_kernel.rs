@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
 use crate::rng::{Purpose, Stream};
-use crate::safety::{Guard, Rule, Signal};
+use crate::safety::{Guard, HEAD, MAX_CONSTRAINTS, Rule, Signal};
 use crate::space::{ActionMask, ActionSpace, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
 
@@ -105,8 +105,16 @@ struct Transition<E: LaneEnv, R: Lanes> {
     reward: R,
     terminated: R::Mask,
     truncated: R::Mask,
+}
+
+/// A group that has stepped.
+struct Begun<'a, E: LaneEnv, R: Lanes, const SAFE: bool> {
+    group: Group<'a, E, R, SAFE>,
+    transition: Transition<E, R>,
     /// Violated constraints, a bit each.
     violated: R::Uint,
+    /// Where the episode had ended before.
+    ended: R::Mask,
 }
 
 impl<E: LaneEnv, R: Lanes> Transition<E, R> {
@@ -127,14 +135,14 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.env.observe(&self.params, &self.state)
     }
 
-    /// One step; `seen` is the observation of the state if that is at hand, `count` hears where each constraint
-    /// is violated.
+    /// One step; `seen` is the observation of the state if that is at hand, `hear` is told of the constraints as
+    /// by [`Guard::judge`].
     #[inline(always)]
     fn step(
         &mut self,
         action: E::Action<R>,
         seen: Option<&E::Obs<R>>,
-        count: impl FnMut(usize, R::Mask),
+        hear: impl FnMut(usize, R::Uint),
     ) -> Transition<E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let step = match seen {
@@ -144,23 +152,30 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.state = step.state;
         self.steps = self.steps.wrapping_add(R::Uint::splat(1));
         let obs = self.observe();
-        let (mut reward, mut terminated, mut violated) = (step.reward, step.terminated, R::Uint::splat(0));
-        if SAFE {
-            let signal = |signal| match signal {
-                Signal::Observation(at) => obs.as_ref()[at],
-                // The copy is made here, or every step would make it.
-                Signal::State(at) => field_of(self.state, at),
-                Signal::Action(at) => action.component(at),
+        let (mut reward, mut terminated) = (step.reward, step.terminated);
+        if SAFE && !self.guard.passes(obs.as_ref()) {
+            let seen = obs.as_ref();
+            let verdict = if self.guard.head_only() {
+                let head: [R; HEAD] = std::array::from_fn(|at| seen[at.min(seen.len() - 1)]);
+                self.guard.judge(reward, Rule::lanes, |signal| head[signal.index() % HEAD], hear)
+            } else {
+                // Copies, made here, or every step would make them.
+                let (obs, state, action) = (obs, self.state, action);
+                let signal = |signal| match signal {
+                    Signal::Observation(at) => obs.as_ref()[at],
+                    Signal::State(at) => field_of(state, at),
+                    Signal::Action(at) => action.component(at),
+                };
+                self.guard.judge(reward, Rule::lanes, signal, hear)
             };
-            let verdict = self.guard.judge(reward, Rule::lanes, signal, count);
-            (reward, violated) = (verdict.reward, verdict.violated);
+            reward = verdict.reward;
             terminated = terminated | verdict.terminates;
             self.episode_cost = self.episode_cost.wrapping_add(verdict.cost);
         }
         self.episode_return = self.episode_return + reward;
         // The count goes up by one and an episode ends at the limit, so `==` is `>=`, and cheaper.
         let truncated = self.steps.eq(self.max_steps);
-        Transition { obs, reward, terminated, truncated, violated }
+        Transition { obs, reward, terminated, truncated }
     }
 
     /// Starts the next episode in some lanes, from start states that are given.
@@ -279,13 +294,15 @@ impl<E: LaneEnv> Plant<E> {
         work: &StepWork<'_>,
         block: usize,
         (lane, envs): (usize, usize),
-    ) -> (Group<'_, E, R, SAFE>, Transition<E, R>, R::Mask) {
+    ) -> Begun<'_, E, R, SAFE> {
         let (rows, book) = (&work.rows[block * work.width..], &work.book[block * BOOK_LINES..]);
         let at = At { block: work.at.block + block, ..work.at };
         let mut group: Group<'_, E, R, SAFE> = self.load(at, &rows[..work.width], &book[..BOOK_LINES], lane);
         let ended = group.steps.ge(R::Uint::splat(ENDED));
-        let transition = group.step(LaneAction::gather(work.actions, block * BLOCK + lane, envs), None, |_, _| {});
-        (group, transition, ended)
+        let action = LaneAction::gather(work.actions, block * BLOCK + lane, envs);
+        let mut violated = R::Uint::splat(0);
+        let transition = group.step(action, None, |i, one| violated = violated | one.shl(i as u32));
+        Begun { group, transition, violated, ended }
     }
 
     /// Stores the group, writes what the step gave and notes what has ended. No branch on data: which lanes
@@ -296,9 +313,10 @@ impl<E: LaneEnv> Plant<E> {
         work: &mut StepWork<'_>,
         block: usize,
         (lane, envs): (usize, usize),
-        (mut group, transition, ended): (Group<'_, E, R, SAFE>, Transition<E, R>, R::Mask),
+        begun: Begun<'_, E, R, SAFE>,
     ) {
-        let Transition { obs, reward, terminated, truncated, violated } = transition;
+        let Begun { mut group, transition, violated, ended } = begun;
+        let Transition { obs, reward, terminated, truncated } = transition;
         let exist = !0_u32 >> (32 - envs);
         if E::COUNTS {
             let stepped = !ended.bits() & exist;
@@ -440,6 +458,7 @@ impl<E: LaneEnv> Plant<E> {
         for (lane, envs) in at.groups::<R>() {
             let mut group: Group<'_, E, R, SAFE> = self.load(at, rows, book, lane);
             let mut counts = [R::Uint::splat(0); COUNTERS];
+            let mut violations = [R::Uint::splat(0); MAX_CONSTRAINTS];
             let mut checksum = R::Uint::load(checksum_line, lane);
             let mut memory = policy.load_memory::<R>(memory_lines, lane);
             let mut scratch = policy.scratch();
@@ -468,8 +487,8 @@ impl<E: LaneEnv> Plant<E> {
                         decision = decision.among(group.env.legal(&group.params, &group.state));
                     }
                     let action = LaneAction::from_decision(&mut decision);
-                    let transition =
-                        group.step(action, Some(&obs), |i, broken| tally.violations(i, broken.bits() & exist));
+                    let hear = |i: usize, one| violations[i] = violations[i].wrapping_add(one);
+                    let transition = group.step(action, Some(&obs), hear);
                     // Before the loop can be left: a policy that does not look at observations then has no
                     // use for them any more, and they need not wait in memory.
                     checksum = transition.fold_into(checksum);
@@ -498,6 +517,9 @@ impl<E: LaneEnv> Plant<E> {
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
+            }
+            for (i, counts) in violations.iter().take(self.guard.constraints()).enumerate() {
+                tally.violations::<R>(exist, i, *counts);
             }
             policy.store_memory(&memory, memory_lines, lane);
             checksum.store(checksum_line, lane);

@@ -96,9 +96,9 @@ impl<E: SoloEnv> SoloKernel<E> {
                     Signal::State(at) => self.env.state_value(state, at) as f32,
                     Signal::Action(at) => action.component(at),
                 };
-                let verdict = self.guard.judge(reward, Rule::lanes, signal, |_, _| {});
+                let (verdict, violated) = self.guard.judge_bits(reward, Rule::lanes, signal);
                 (reward, terminated) = (verdict.reward, terminated | verdict.terminates);
-                out.violations[lane] = verdict.violated;
+                out.violations[lane] = violated;
                 book[COST].0[lane] += verdict.cost;
             }
             let steps = steps + 1;
