@@ -406,7 +406,7 @@ fn library_comparison(results: &Results) -> Option<Scene> {
     let (env, num_envs) = peers.first().map(|peer| (peer.env.as_str(), peer.num_envs))?;
     let picture = Bars {
         width: 860.0,
-        title: format!("{env}, {} environments: libraries on one machine", short_number(num_envs)),
+        title: format!("{env}, {num_envs} environments: libraries on one machine"),
         note: match peers.iter().find(|peer| !peer.noisy.is_empty()) {
             Some(peer) => format!("NOISY, the guards refuse: {}; Nx: times the slowest of its kind", peer.noisy),
             None => "Nx: times the slowest of its kind; lines: 95 % intervals; kinds are not comparable".to_owned(),
