@@ -427,12 +427,16 @@ impl Guard {
         self.head.is_some()
     }
 
-    /// Whether a step needs no judgement because all is safe and nothing is to be counted; `obs` is what is seen.
+    /// Whether a step needs no judgement: nothing is watched, or all that is watched is safe and in this mode it
+    /// pays to ask; `obs` is what is seen.
     ///
-    /// This is a branch on data. Where violations have consequences it pays: episodes end, and soft violations
-    /// are rare. Where they are but counted it does not ([`judge`](Self::judge)).
+    /// The question is a branch on data. It pays where a judgement means penalties, too. Where violations are but
+    /// counted it does not ([`judge`](Self::judge)).
     #[inline(always)]
     pub(crate) fn passes<R: Lanes>(&self, obs: &[R]) -> bool {
+        if self.rules.is_empty() {
+            return true;
+        }
         let Some(head) = self.head.as_ref().filter(|_| self.penalizes()) else { return false };
         let safe = |all: R::Mask, (limits, value): (&Limits<Line>, &R)| all & limits.load().contain(*value);
         head.iter().zip(obs).fold(R::Mask::splat(true), safe).all()

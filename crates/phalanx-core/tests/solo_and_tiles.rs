@@ -306,14 +306,16 @@ fn an_environment_needs_no_state() {
     }
 }
 
-fn guarded(num_envs: usize, lanes: LaneWidth, mode: SafetyMode) -> BatchConfig {
-    let parsed = |text: &str| Constraint::parse(text).unwrap();
-    let constraints = vec![
-        parsed("position<=0.5:soft:penalty=-0.25:name=right"),
-        parsed("-0.9<position<0.9:hard:penalty=-7:name=edge"),
-        parsed("kicks<=6:soft:terminate=true:name=kicked"),
-        parsed("action.1<0.15:soft:name=pushed"),
-    ];
+/// The first three look at the first signals of the observation only, which has code of its own.
+const RULES: [&str; 4] = [
+    "position<=0.5:soft:penalty=-0.25:name=right",
+    "-0.9<position<0.9:hard:penalty=-7:name=edge",
+    "kicks<=6:soft:terminate=true:name=kicked",
+    "action.1<0.15:soft:name=pushed",
+];
+
+fn guarded(num_envs: usize, lanes: LaneWidth, mode: SafetyMode, rules: usize) -> BatchConfig {
+    let constraints = RULES[..rules].iter().map(|text| Constraint::parse(text).unwrap()).collect();
     BatchConfig { lanes, safety: SafetyConfig { mode, constraints }, ..config(num_envs, 1, Autoreset::SameStep) }
 }
 
@@ -321,13 +323,13 @@ fn guarded(num_envs: usize, lanes: LaneWidth, mode: SafetyMode) -> BatchConfig {
 #[test]
 fn constraints_hold_the_same_way_everywhere() {
     use SafetyMode::{Enforce, Monitor, Off, Penalize};
-    for mode in [Enforce, Penalize, Monitor, Off] {
+    for (mode, rules) in [Enforce, Penalize, Monitor, Off].into_iter().flat_map(|mode| [(mode, 3), (mode, 4)]) {
         let n = 37;
         let mut batches: Vec<_> = [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen]
-            .map(|lanes| build(Walk, &guarded(n, lanes, mode)).unwrap())
+            .map(|lanes| build(Walk, &guarded(n, lanes, mode, rules)).unwrap())
             .into();
-        batches.push(build_solo(SoloWalk, &guarded(n, LaneWidth::Auto, mode)).unwrap());
-        let mut probe = probe(Walk, &guarded(1, LaneWidth::Auto, mode), Precision::F32).unwrap();
+        batches.push(build_solo(SoloWalk, &guarded(n, LaneWidth::Auto, mode, rules)).unwrap());
+        let mut probe = probe(Walk, &guarded(1, LaneWidth::Auto, mode, rules), Precision::F32).unwrap();
         let mut all: Vec<_> = batches.iter().map(|_| StepBuffers::new(n, 2)).collect();
         let (mut costs, mut terminations) = (vec![0; n], 0);
         let (mut ended_cost, mut violations) = (0, [0; 4]);
@@ -352,7 +354,8 @@ fn constraints_hold_the_same_way_everywhere() {
                 let done = buffers.terminated[env] || buffers.truncated[env];
                 let row = if done { &buffers.final_obs } else { &buffers.obs };
                 let (position, kicks, violated) = (row[2 * env], row[2 * env + 1], buffers.violations[env]);
-                let broken = [position > 0.5, position.abs() >= 0.9, kicks > 6.0, actions[2 * env + 1] >= 0.15];
+                let pushed = actions[2 * env + 1] >= 0.15 && rules == 4;
+                let broken = [position > 0.5, position.abs() >= 0.9, kicks > 6.0, pushed];
                 let expected = (0..4).filter(|i| broken[*i] && mode != Off).fold(0, |bits, i| bits | 1 << i);
                 assert_eq!(violated, expected);
                 (0..4).for_each(|i| violations[i] += u64::from(violated >> i & 1));
@@ -374,7 +377,10 @@ fn constraints_hold_the_same_way_everywhere() {
                 }
             }
         }
-        assert!(terminations > 20 && (mode == Off || violations.iter().all(|v| *v > 20)), "{mode}: {violations:?}");
+        assert!(
+            terminations > 20 && (mode == Off || violations[..rules].iter().all(|v| *v > 20)),
+            "{mode}: {violations:?}"
+        );
         for batch in &batches {
             let stats = batch.stats();
             assert_eq!(stats.violations()[..4], violations);
@@ -384,28 +390,34 @@ fn constraints_hold_the_same_way_everywhere() {
     }
 }
 
-/// Roll-outs count the same costs whatever the lanes, and a snapshot of other constraints is refused.
+/// Roll-outs count the same costs in lanes as one at a time, and a snapshot of other constraints is refused.
 #[test]
 fn rollouts_count_costs() {
-    let run = |lanes, mode, chunk| {
-        let mut batch = build(Walk, &guarded(45, lanes, mode)).unwrap();
+    let roll = |mut batch: Box<dyn Batch>, chunk| {
         let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec()).unwrap(), batch.as_ref());
         rollout.run(batch.as_mut(), 400, chunk, |_| true).unwrap();
         (rollout.checksum(), *rollout.stats())
     };
+    let run = |lanes, mode, rules, chunk| roll(build(Walk, &guarded(45, lanes, mode, rules)).unwrap(), chunk);
     for mode in [SafetyMode::Enforce, SafetyMode::Penalize, SafetyMode::Monitor] {
-        let reference = run(LaneWidth::One, mode, 400);
-        assert!(reference.1.costs().unwrap().mean > 0.1);
-        for (lanes, chunk) in [(LaneWidth::Eight, 7), (LaneWidth::Sixteen, 1), (LaneWidth::Sixteen, 400)] {
-            assert_eq!(run(lanes, mode, chunk), reference, "{mode} {lanes:?}");
+        for rules in [3, 4] {
+            let solo = build_solo(SoloWalk, &guarded(45, LaneWidth::Auto, mode, rules)).unwrap();
+            let reference = roll(solo, 400);
+            assert!(reference.1.costs().unwrap().mean > 0.1);
+            let chunks = [1, 7, 400];
+            for lanes in [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen] {
+                for chunk in chunks {
+                    assert_eq!(run(lanes, mode, rules, chunk), reference, "{mode} {lanes:?} {rules} {chunk}");
+                }
+            }
         }
     }
-    let off = run(LaneWidth::Sixteen, SafetyMode::Off, 50);
-    let (monitored, _) = run(LaneWidth::Sixteen, SafetyMode::Monitor, 50);
+    let off = run(LaneWidth::Sixteen, SafetyMode::Off, 4, 50);
+    let (monitored, _) = run(LaneWidth::Sixteen, SafetyMode::Monitor, 4, 50);
     assert_eq!(off.0, monitored, "watching changes nothing");
     assert_eq!(off.1.violations(), &[0; 32]);
-    let enforced = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Enforce)).unwrap().snapshot();
-    let mut other = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Monitor)).unwrap();
+    let enforced = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Enforce, 4)).unwrap().snapshot();
+    let mut other = build(Walk, &guarded(45, LaneWidth::Auto, SafetyMode::Monitor, 4)).unwrap();
     assert!(other.restore(&enforced).unwrap_err().to_string().starts_with("snapshot "));
 }
 

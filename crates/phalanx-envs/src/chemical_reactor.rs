@@ -26,8 +26,9 @@
 //! economy = 1 - 0.5 v - 0.25 mean|a - a_previous|           (a_previous = 0 at the start)
 //! ```
 //!
-//! State and sub-steps hold `T - 350 K` and `Tc - 300 K`: a single-precision temperature has a resolution of
-//! 3e-5 K, and a passage along the ignition fold multiplies a difference by hundreds.
+//! The state holds `T - 350 K` and `Tc - 300 K`, sub-steps the change since the start of the step: a
+//! single-precision temperature has a resolution of 3e-5 K, and a passage along the ignition fold multiplies a
+//! difference by hundreds.
 //!
 //! Penalties and termination are the engine's safety layer's. Where violations end the episode, a lane stands
 //! still from the first sub-step that breaks a hard limit, so that the state which ends an episode is the one
@@ -184,7 +185,6 @@ lane_params! {
 /// each waiting for the one before, a step takes twice the time. `v` and `kappa` start each step from their
 /// exact values. The root grows slowly enough that RK4 follows it well: up to a trip the error is
 /// below 1e-5 of the value.
-///
 struct Core<R> {
     /// L/mol
     heat_rise: R,
@@ -194,7 +194,7 @@ struct Core<R> {
     /// leaves all bounds when a reactor that nobody stops has ignited; with it CA stays positive.
     fastest: R,
     /// At the start of the step, bar/mol
-    start_pressure: R,
+    start_pressure_per_mol: R,
     caf: R,
     /// mol/mol times L
     gas_yield: R,
@@ -229,7 +229,7 @@ impl<R: Real> Core<R> {
 
     #[inline(always)]
     fn pressure_per_mol(&self, warmer: R) -> R {
-        self.gas_factor.mul_add(warmer, self.start_pressure)
+        self.gas_factor.mul_add(warmer, self.start_pressure_per_mol)
     }
 
     /// The rates of `CA`, `tau`, `n`, `v` and `kappa`.
@@ -255,7 +255,7 @@ impl<R: Real> Core<R> {
 impl Trips {
     /// Where what is seen does not end the episode.
     #[inline(always)]
-    fn spare<R: Real>(&self, temperature: R, pressure: R) -> R::Mask {
+    fn contain<R: Real>(&self, temperature: R, pressure: R) -> R::Mask {
         let inside = |x: R, [low, high]: [f64; 2]| x.ge(R::splat(low)) & x.le(R::splat(high));
         inside(temperature, self.temperature) & inside(pressure, self.pressure)
     }
@@ -415,12 +415,12 @@ impl LaneEnv for ChemicalReactor {
         // A reaction that does not depend on temperature has no such unit: then one in which it hardly does.
         let unit = (p.activation * R::splat(0.5)).max(R::splat(1e-3));
         let per_unit = one / unit;
-        let (start_temperature, start_pressure) = p.conditions(state.theta, one);
+        let (temperature_before, start_pressure_per_mol) = p.conditions(state.theta, one);
         let core = Core {
             heat_rise: p.reaction_heat * per_heat * per_unit,
             cooling,
             fastest,
-            start_pressure,
+            start_pressure_per_mol,
             caf: state.caf,
             gas_yield: p.gas_yield * p.volume,
             gas_factor: p.gas_factor() * unit,
@@ -434,7 +434,7 @@ impl LaneEnv for ChemicalReactor {
 
         // k at 350 K times the rest: a difference of two large logarithms would lose six bits.
         let exponent = p.activation * R::splat(1.0 / REFERENCE_TEMPERATURE);
-        let per_kelvin = one / start_temperature;
+        let per_kelvin = one / temperature_before;
         let k = p.k0 * (-exponent).exp() * (exponent * state.theta * per_kelvin).exp();
         let kappa = k.sqrt();
         let mut x = [state.ca, zero, state.gas, -unit * per_kelvin, kappa];
@@ -464,7 +464,7 @@ impl LaneEnv for ChemicalReactor {
             elapsed = elapsed + h;
             if let Some(trips) = &self.trips {
                 let (temperature, pressure) = p.conditions(unit.mul_add(x[1], state.theta), x[2]);
-                running = running & trips.spare(temperature, pressure);
+                running = running & trips.contain(temperature, pressure);
             }
         }
         let [_, warmer, gas, ..] = x;

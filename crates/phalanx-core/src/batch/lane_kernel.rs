@@ -154,12 +154,13 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         let obs = self.observe();
         let (mut reward, mut terminated) = (step.reward, step.terminated);
         if SAFE && !self.guard.passes(obs.as_ref()) {
-            let seen = obs.as_ref();
             let verdict = if self.guard.head_only() {
-                let head: [R; HEAD] = std::array::from_fn(|at| seen[at.min(seen.len() - 1)]);
+                // No rule looks beyond the end of a short observation.
+                let head: [R; HEAD] = std::array::from_fn(|at| obs.as_ref().get(at).copied().unwrap_or(reward));
                 self.guard.judge(reward, Rule::lanes, |signal| head[signal.index() % HEAD], hear)
             } else {
-                // Copies, made here, or every step would make them.
+                // Copies: what is found by its number is in memory, and only guards that look beyond the head
+                // shall pay for that.
                 let (obs, state, action) = (obs, self.state, action);
                 let signal = |signal| match signal {
                     Signal::Observation(at) => obs.as_ref()[at],
@@ -508,8 +509,13 @@ impl<E: LaneEnv> Plant<E> {
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
+                // Often enough that no lane's sum runs over.
+                if SAFE {
+                    for (i, counts) in violations.iter_mut().take(self.guard.constraints()).enumerate() {
+                        tally.violations::<R>(exist, i, std::mem::replace(counts, R::Uint::splat(0)));
+                    }
+                }
                 if E::COUNTS {
-                    // Often enough that no lane's sum runs over.
                     tally.counts::<R>(exist, std::mem::replace(&mut counts, [R::Uint::splat(0); COUNTERS]));
                 }
                 if let Some(transition) = unfinished.take() {
@@ -517,9 +523,6 @@ impl<E: LaneEnv> Plant<E> {
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
-            }
-            for (i, counts) in violations.iter().take(self.guard.constraints()).enumerate() {
-                tally.violations::<R>(exist, i, *counts);
             }
             policy.store_memory(&memory, memory_lines, lane);
             checksum.store(checksum_line, lane);

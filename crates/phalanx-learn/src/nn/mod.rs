@@ -9,6 +9,8 @@
 //! Everything is generic over [`Scalar`]: agents compute in `f32`, and the tests compare every gradient with
 //! differences in `f64`.
 
+pub mod categorical;
+pub mod gaussian;
 pub mod init;
 mod network;
 mod optimizer;

@@ -1,0 +1,121 @@
+//! Continuous actions: independent normal numbers, with standard deviations that do not depend on the state.
+//!
+//! An action is what was drawn. Where a space has bounds, the environment is sent the nearest action inside of them
+//! ([`clipped`]), and the probability stays that of what was drawn; or what was drawn is squashed into them by a
+//! hyperbolic tangent ([`squashed`]), and [`squash_correction`] is taken off the logarithm of the density.
+
+use super::Scalar;
+
+/// The logarithm of the density of an action.
+pub fn log_density<T: Scalar>(action: &[T], means: &[T], log_deviations: &[T]) -> T {
+    let half_log_tau = T::of(0.5 * std::f64::consts::TAU.ln());
+    let parts = action.iter().zip(means).zip(log_deviations).map(|((action, mean), log_deviation)| {
+        let distance = (*action - *mean) * (-*log_deviation).exp();
+        -T::of(0.5) * distance * distance - *log_deviation - half_log_tau
+    });
+    parts.sum()
+}
+
+/// The entropy in nats.
+pub fn entropy<T: Scalar>(log_deviations: &[T]) -> T {
+    let of_unit = T::of(0.5 * (1.0 + std::f64::consts::TAU.ln()));
+    log_deviations.iter().map(|log_deviation| *log_deviation + of_unit).sum()
+}
+
+/// Writes the gradient of `by_density * log_density` with respect to the means, and adds that with respect to the
+/// logarithms of the deviations.
+pub fn gradient<T: Scalar>(
+    action: &[T],
+    means: &[T],
+    log_deviations: &[T],
+    by_density: T,
+    by_mean: &mut [T],
+    by_log_deviation: &mut [T],
+) {
+    let seen = action.iter().zip(means).zip(log_deviations);
+    for ((((action, mean), log_deviation), by_mean), by_log_deviation) in
+        seen.zip(by_mean).zip(by_log_deviation.iter_mut())
+    {
+        let per_deviation = (-*log_deviation).exp();
+        let distance = (*action - *mean) * per_deviation;
+        *by_mean = by_density * distance * per_deviation;
+        *by_log_deviation += by_density * (distance * distance - T::one());
+    }
+}
+
+/// The nearest action within bounds.
+pub fn clipped<T: Scalar>(action: T, low: T, high: T) -> T {
+    if action < low {
+        low
+    } else if action > high {
+        high
+    } else {
+        action
+    }
+}
+
+/// An action within bounds, from one without.
+pub fn squashed<T: Scalar>(action: T, low: T, high: T) -> T {
+    let half = T::of(0.5);
+    clipped((low + high) * half + (high - low) * half * action.tanh(), low, high)
+}
+
+/// What squashing takes off the logarithm of a density: that of the slope of [`squashed`].
+pub fn squash_correction<T: Scalar>(action: T, low: T, high: T) -> T {
+    // ln(1 - tanh²(x)), in a form that stays finite where tanh rounds to 1.
+    let two = T::of(2.0);
+    let size = action.abs();
+    let log_slope = two * (T::of(std::f64::consts::LN_2) - size - (-two * size).exp().ln_1p());
+    ((high - low) * T::of(0.5)).ln() + log_slope
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTION: [f64; 2] = [0.3, -1.1];
+    const MEANS: [f64; 2] = [0.1, 0.4];
+    const LOGS: [f64; 2] = [-0.5, 0.2];
+
+    #[test]
+    fn densities_integrate_to_one() {
+        let h = 1e-3;
+        let density = |x: f64| log_density(&[x], &[0.4], &[0.2]).exp();
+        let total: f64 = (-12_000..12_000).map(|i| density(f64::from(i) * h) * h).sum();
+        assert!((total - 1.0).abs() < 1e-9, "{total}");
+        let expected: f64 = (-12_000..12_000).map(|i| density(f64::from(i) * h) * h).map(|p| -p * (p / h).ln()).sum();
+        assert!((entropy(&[0.2]) - expected).abs() < 1e-9);
+        let sum = log_density(&ACTION[..1], &MEANS, &LOGS) + log_density(&ACTION[1..], &MEANS[1..], &LOGS[1..]);
+        assert!((log_density(&ACTION, &MEANS, &LOGS) - sum).abs() < 1e-12, "components are independent");
+    }
+
+    #[test]
+    fn gradients_are_limits_of_differences() {
+        let (mut by_mean, mut by_log) = ([f64::NAN; 2], [10.0; 2]);
+        gradient(&ACTION, &MEANS, &LOGS, 0.7, &mut by_mean, &mut by_log);
+        for i in 0..2 {
+            let at = |mean: f64, log: f64| {
+                let (mut means, mut logs) = (MEANS, LOGS);
+                means[i] += mean;
+                logs[i] += log;
+                0.7 * log_density(&ACTION, &means, &logs)
+            };
+            assert!(((at(1e-5, 0.0) - at(-1e-5, 0.0)) / 2e-5 - by_mean[i]).abs() < 1e-8);
+            assert!(((at(0.0, 1e-5) - at(0.0, -1e-5)) / 2e-5 - (by_log[i] - 10.0)).abs() < 1e-8, "added");
+        }
+    }
+
+    #[test]
+    fn squashing_keeps_bounds_and_density() {
+        for x in [-50.0, -3.0, -0.1, 0.0, 1.5, 50.0_f64] {
+            let y = squashed(x, -2.0, 6.0);
+            assert!((-2.0..=6.0).contains(&y));
+            let correction = squash_correction(x, -2.0, 6.0);
+            assert!(correction.is_finite());
+            let slope = (squashed(x + 1e-6, -2.0, 6.0) - squashed(x - 1e-6, -2.0, 6.0)) / 2e-6;
+            assert!(x.abs() > 10.0 || (correction - slope.ln()).abs() < 1e-6, "{x}");
+        }
+        assert_eq!([-3.0, 0.5, 9.0].map(|x| clipped(x, -1.0, 1.0)), [-1.0, 0.5, 1.0]);
+        assert!(clipped(f64::NAN, -1.0, 1.0).is_nan());
+    }
+}
