@@ -9,6 +9,7 @@ use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryBudget;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
+use phalanx_lab::campaign::Process;
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
@@ -19,6 +20,8 @@ use phalanx_lab::{Error, memory};
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
+use crate::progress::Progress;
 use crate::subject::RolloutSubject;
 use crate::text;
 
@@ -73,6 +76,8 @@ struct RunArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    monitor: MonitorArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -112,6 +117,8 @@ struct MaxEnvsArgs {
     agent: AgentArgs,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -219,10 +226,48 @@ impl RunArgs {
     }
 }
 
+/// Watches the loops of a search. A log that fails ends no search, but is told at the end.
+struct Watch<'a> {
+    subject: &'a RolloutSubject,
+    num_envs: u64,
+    /// Steps of each environment that the monitor has heard of.
+    heard: u64,
+    monitor: Monitoring,
+    monitored: Result<(), Failure>,
+    /// For the monitor's lines: a search does not know how far it is.
+    progress: Progress,
+}
+
+impl<'a> Watch<'a> {
+    fn start(args: &RunArgs, subject: &'a RolloutSubject) -> Result<Self, Failure> {
+        let mut monitor = args.monitor.start(args.num_envs)?;
+        monitor.begin();
+        let (progress, num_envs) = (Progress::new("autotune", 0, true), args.num_envs as u64);
+        Ok(Self { subject, num_envs, heard: 0, monitor, monitored: Ok(()), progress })
+    }
+
+    /// A round has ended.
+    fn round(&mut self) {
+        let made = self.subject.steps_made() / self.num_envs;
+        if self.monitored.is_ok() {
+            self.monitored = self.monitor.advance((made - self.heard) as usize, &self.progress);
+        }
+        self.heard = made;
+    }
+
+    fn close(mut self) -> Result<(), Failure> {
+        // Steps after the last round.
+        self.round();
+        self.monitored.and_then(|()| self.monitor.close(&self.progress))
+    }
+}
+
 fn tune_now(args: &RunArgs) -> Result<(), Failure> {
     let subject = RolloutSubject::new(&args.env, &args.agent.policy()?)?;
     let quiet = args.output.quiet;
-    let tuned = tuned(&args.request(&subject), quiet)?;
+    let mut watch = Watch::start(args, &subject)?;
+    let tuned = tuned(&args.request(&subject), quiet, &mut || watch.round())?;
+    watch.close()?;
     match (args.output.json, quiet) {
         (true, _) => print_json(&tuned),
         (false, true) => print(&format!("{}\n", tuned.scan_chunk_size)),
@@ -236,7 +281,8 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let run = &args.run;
     let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
     let request = run.request(&subject);
-    let tuned = tuned(&request, run.output.quiet)?;
+    let mut watch = Watch::start(run, &subject)?;
+    let tuned = tuned(&request, run.output.quiet, &mut || watch.round())?;
     // All that fit, also those that the tuner had no time for.
     let candidates = request.fitting_candidates();
     let plan = SweepPlan {
@@ -247,6 +293,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let mut last = Instant::now();
     let after = |what: &str, round: usize| {
+        watch.round();
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
             eprintln!("verify: {what}, round {round}");
@@ -254,6 +301,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let size = (run.num_envs, tuned.threads);
     let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
+    watch.close()?;
     let (verdict, exit_code) = match found.is_within(ALLOWED) {
         Some(true) => ("good", 0),
         Some(false) => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
@@ -292,11 +340,13 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
 /// How often a search says how far it is.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Tunes with the user's cache; tells of the cache and of the search on standard error.
-fn tuned(request: &Request<'_>, quiet: bool) -> Result<Tuned, Failure> {
+/// Tunes with the user's cache; tells of the cache and of the search on standard error. `after_round` hears of every
+/// round.
+fn tuned(request: &Request<'_>, quiet: bool, after_round: &mut dyn FnMut()) -> Result<Tuned, Failure> {
     let mut last = Instant::now();
     let mut progress = |event: Event| {
         let Event::Round { what, round, left } = event;
+        after_round();
         if !quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
             let candidates = if left == 1 { "candidate" } else { "candidates" };
@@ -317,7 +367,7 @@ pub(crate) fn for_rollout(
     quiet: bool,
 ) -> Result<(usize, usize), Failure> {
     let subject = RolloutSubject::new(env, policy)?;
-    let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet)?;
+    let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet, &mut || ())?;
     if !quiet {
         // The whole table for a terminal, where somebody has waited for it; one line for a log.
         let text = tuned.to_string();
@@ -419,6 +469,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         seed: args.env.seed,
         ..CaseSpec::rollout(subject.env(), 1)
     };
+    let mut monitor = args.monitor.start()?;
     let start = Instant::now();
     let limit = Duration::from_secs_f64(args.limits.time_budget.unwrap_or(DEFAULT_SECONDS));
     let probe = |num_envs: usize| {
@@ -431,6 +482,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         case.num_envs = num_envs;
         let worker = Worker::start(&binary, &case)?;
         let ready = worker.ready();
+        monitor.heard(&case, &Process::new(ready.clone(), Vec::new()), |line| eprintln!("{line}"));
         let taken = ready.rss_peak.zip(ready.rss_before).map(|(peak, before)| peak.saturating_sub(before) as f64);
         let taken = taken.or(ready.workload.array_bytes.map(|bytes| bytes as f64));
         taken
@@ -444,6 +496,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         start.elapsed() < limit
     };
     let found = max_envs::max_envs(model.most_envs(budget, buffer, 1), budget, probe, go_on)?;
+    monitor.close()?;
     match (args.output.json, args.output.quiet) {
         (true, _) => print_json(&found),
         (false, true) => print(&format!("{}\n", found.num_envs)),

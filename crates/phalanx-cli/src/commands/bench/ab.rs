@@ -18,7 +18,7 @@ use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct AbArgs {
@@ -50,6 +50,8 @@ pub(crate) struct AbArgs {
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -94,6 +96,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::input(error.to_string()))
     });
     let (a, b) = (a?, b?);
+    let mut monitor = args.monitor.start()?;
     let copies = Copies::new(&args.a, &args.b)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
@@ -105,9 +108,9 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     for case in &cases {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
         let total = looks.plan.processes * looks.looks;
-        let mut progress = Progress::new(case.id(), total as u64, args.output.quiet).counting("pairs");
-        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut progress, Judgement::is_open)?;
-        drop(progress);
+        let mut watch = monitor.watch(case.id(), "pairs", total, args.output.quiet);
+        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut watch, Judgement::is_open)?;
+        drop(watch);
         let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
         let exit_code = judgement.finding.verdict.exit_code(args.strict);
         session.record(&Record::Verdict(judgement.record(&session.run.run_id, &case.id(), exit_code)))?;
@@ -122,6 +125,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             exit_code,
         });
     }
+    monitor.close()?;
     let guards = session.guards();
     let worst = reports.iter().max_by_key(|report| weight(report.judgement.finding.verdict)).expect("at least a case");
     let exit_code = worst.exit_code;

@@ -26,6 +26,7 @@ use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files;
+use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct KpiArgs {
@@ -50,6 +51,8 @@ pub(crate) struct KpiArgs {
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -106,6 +109,7 @@ fn page(kpis: &[Kpi]) -> String {
 }
 
 fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
+    let mut monitor = args.monitor.start()?;
     let own = own_binary()?;
     let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.results_dir))?;
     let plan = Plan {
@@ -119,10 +123,18 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
     let mut outcomes = Vec::new();
     for item in &needed {
-        let quiet = args.output.quiet;
-        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "kpi" };
+        let mut runner = Runner {
+            session: &mut session,
+            own: &own,
+            against: None,
+            looks,
+            monitor: &mut monitor,
+            quiet: args.output.quiet,
+            suite: "kpi",
+        };
         outcomes.push(runner.run(item)?);
     }
+    monitor.close()?;
     let (run_id, records) = (session.run.run_id.clone(), session.path());
     Ok(Measured { run_id, records, figures: items::figures(&outcomes) })
 }

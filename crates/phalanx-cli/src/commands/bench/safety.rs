@@ -15,6 +15,7 @@ use super::paired::{Looks, PlanArgs};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct SafetyArgs {
@@ -29,6 +30,8 @@ pub(crate) struct SafetyArgs {
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -63,13 +66,21 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     if envs.is_empty() {
         envs = industrial();
     }
+    let mut monitor = args.monitor.start()?;
     let own = own_binary()?;
     let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
     let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1, same_work: true };
     let mut results = Vec::new();
     for (env, &num_envs) in envs.iter().flat_map(|env| args.num_envs.iter().map(move |n| (*env, n))) {
-        let quiet = args.output.quiet;
-        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "safety" };
+        let mut runner = Runner {
+            session: &mut session,
+            own: &own,
+            against: None,
+            looks,
+            monitor: &mut monitor,
+            quiet: args.output.quiet,
+            suite: "safety",
+        };
         let overhead = runner.overhead(&CaseSpec::rollout(env, num_envs))?;
         results.push(Row {
             environment: env.to_owned(),
@@ -81,6 +92,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
             checksum: overhead.checksum,
         });
     }
+    monitor.close()?;
     if args.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
         return print_json(&Document { run_id, records, results });
