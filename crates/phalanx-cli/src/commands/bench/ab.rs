@@ -62,6 +62,8 @@ struct Document {
     records: Option<PathBuf>,
     a: Binary,
     b: Binary,
+    /// Whether both had to compute the same; not with `--other-results`.
+    same_work: bool,
     guards: Readings,
     cases: Vec<CaseReport>,
     verdict: String,
@@ -113,7 +115,9 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
         drop(watch);
         let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
         let exit_code = judgement.finding.verdict.exit_code(args.strict);
-        session.record(&Record::Verdict(judgement.record(&session.run.run_id, &case.id(), exit_code)))?;
+        let mut verdict = judgement.record(&session.run.run_id, &case.id(), exit_code);
+        verdict.extra.insert("same_work".to_owned(), same_work.into());
+        session.record(&Record::Verdict(verdict))?;
         reports.push(CaseReport {
             case: case.id(),
             pairs: pairs.len(),
@@ -136,10 +140,12 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     if args.output.json {
         let records = session.path();
         let run_id = session.run.run_id.clone();
-        print_json(&Document { run_id, records, a, b, guards, verdict: last.to_string(), exit_code, cases: reports })?;
+        let verdict = last.to_string();
+        print_json(&Document { run_id, records, a, b, same_work, guards, verdict, exit_code, cases: reports })?;
     } else {
+        let other = if same_work { "" } else { "other results: checksums were not compared (--other-results)\n" };
         let records = session.path().map(|path| format!("records: {}\n", path.display())).unwrap_or_default();
-        print(&format!("{}{records}{last}\n", table(&reports)))?;
+        print(&format!("{}{other}{records}{last}\n", table(&reports)))?;
     }
     if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
 }
