@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
-use phalanx_lab::autotune::memory_model::MemoryBudget;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
+use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
@@ -17,7 +17,7 @@ use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
-use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count};
+use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
@@ -155,7 +155,7 @@ struct LimitArgs {
     #[arg(long, value_name = "J", value_parser = threads)]
     threads: Option<usize>,
     /// Memory that may be taken: a share of what is available, or an amount such as 500M or 12G
-    #[arg(long, value_name = "M", default_value = "0.8")]
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
     /// Seconds after which the best so far is taken [default: 60, of which a search uses about 15]
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -448,12 +448,12 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     const DEFAULT_SECONDS: f64 = 60.0;
     let policy = args.agent.policy()?;
     let subject = RolloutSubject::new(&args.env, &policy)?;
-    let (model, budget) = (subject.memory(), args.limits.memory_budget.bytes());
-    if budget.is_infinite() {
-        return Err(Failure::input(
+    let model = subject.memory();
+    let budget = args.limits.memory_budget.bytes().ok_or_else(|| {
+        Failure::input(
             "the system does not tell how much memory is available, so --memory-budget must be an amount such as 8G",
-        ));
-    }
+        )
+    })? as f64;
     let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
     let reserved = model.bytes(0, buffer, 1);
     let binary =

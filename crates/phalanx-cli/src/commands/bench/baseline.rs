@@ -23,8 +23,8 @@ use phalanx_lab::{precision, workload};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::{PlanArgs, RESULTS_DIR, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, count, key_value};
+use super::options::{PlanArgs, RESULTS_DIR, columns, own_binary, print_noise};
+use crate::args::{OutputArgs, count, key_value, memory_budget};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;

@@ -22,8 +22,8 @@ use phalanx_lab::workload::Timing;
 use serde::Serialize;
 use serde_json::json;
 
-use super::options::{CaseArgs, ResultsArgs, columns, memory_budget, own_binary};
-use crate::args::{OutputArgs, count};
+use super::options::{CaseArgs, ResultsArgs, columns, own_binary};
+use crate::args::{OutputArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_envs::registry;
-use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Plan;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::guards::Readings;
@@ -184,12 +183,6 @@ impl CaseArgs {
             _ => Ok(kind),
         }
     }
-}
-
-/// A share or an amount of memory, as a user writes it.
-pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
-    MemoryBudget::parse(text)
-        .ok_or_else(|| "a share such as 0.8 or 80%, or an amount such as 512M or 12G is needed".to_owned())
 }
 
 /// The binary that runs, which is also that of the workers.

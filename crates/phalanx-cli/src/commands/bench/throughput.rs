@@ -18,8 +18,8 @@ use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
 use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
-use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, TuneArgs, count};
+use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, own_binary, print_noise};
+use crate::args::{OutputArgs, TuneArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;

@@ -25,8 +25,8 @@ use serde_json::json;
 
 use self::libraries::{Entry, Library, Question, Setup};
 use self::trajectories::Check;
-use super::options::{ResultsArgs, memory_budget, own_binary};
-use crate::args::{OutputArgs, count};
+use super::options::{ResultsArgs, own_binary};
+use crate::args::{OutputArgs, count, memory_budget};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
