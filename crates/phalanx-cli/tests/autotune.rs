@@ -301,3 +301,15 @@ fn every_command_takes_the_same_budgets() {
         }
     }
 }
+
+#[test]
+fn a_quiet_look_at_a_damaged_cache_says_nothing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("autotune_profiles.json"), "{").unwrap();
+    for show in [&["autotune", "show-cache"][..], &["autotune", "--show-cache"]] {
+        let said = |more: &[&str]| String::from_utf8(run(folder.path(), &[show, more].concat()).stderr).unwrap();
+        assert!(said(&[]).contains("is damaged"), "{show:?}");
+        assert_eq!(said(&["--quiet"]), "", "{show:?}");
+        assert_eq!(said(&["--quiet", "--json"]), "", "{show:?}");
+    }
+}

@@ -18,7 +18,7 @@ use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
 use crate::progress::Progress;
@@ -40,11 +40,7 @@ pub(crate) struct AutotuneArgs {
 #[derive(Debug, Subcommand)]
 enum AutotuneCommand {
     /// Show what is remembered, and where
-    ShowCache {
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
+    ShowCache(ShowArgs),
     /// Forget everything, so that the next run measures again
     ClearCache(ClearArgs),
     /// Find the largest number of environments that fit into memory
@@ -53,6 +49,12 @@ enum AutotuneCommand {
     /// Judge the choice: time every candidate in turns, and fail if it is more than 5 % behind the best
     #[command(allow_negative_numbers = true)]
     Verify(Box<VerifyArgs>),
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -82,9 +84,9 @@ struct RunArgs {
 }
 
 /// The request, unless there is a subcommand or `--show-cache` instead. (clap's own `Option` of flattened arguments
-/// does not see those that are flattened in turn.) And whether `--json` is given, which `--show-cache` takes too.
+/// does not see those that are flattened in turn.) And how to print, which `--show-cache` takes too.
 #[derive(Debug)]
-struct MaybeRun(Option<Box<RunArgs>>, bool);
+struct MaybeRun(Option<Box<RunArgs>>, OutputArgs);
 
 impl Args for MaybeRun {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -100,7 +102,7 @@ impl FromArgMatches for MaybeRun {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = ["env", "num_envs"].iter().all(|name| matches.contains_id(name));
         let run = is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?;
-        Ok(Self(run.map(Box::new), matches.get_flag("json")))
+        Ok(Self(run.map(Box::new), OutputArgs::from_arg_matches(matches)?))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -200,11 +202,11 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
     match (&args.command, &args.run.0) {
-        (Some(AutotuneCommand::ShowCache { json }), _) => show_cache(*json),
+        (Some(AutotuneCommand::ShowCache(args)), _) => show_cache(&args.output),
         (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
         (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
         (Some(AutotuneCommand::Verify(args)), _) => verify(args),
-        (None, _) if args.show_cache => show_cache(args.run.1),
+        (None, _) if args.show_cache => show_cache(&args.run.1),
         (None, Some(run)) => tune_now(run),
         (None, None) => {
             Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))
@@ -308,8 +310,8 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         None if found.rival.is_none() => ("not shown, nothing else fits", Verdict::Noisy.exit_code(true)),
         None => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
     };
-    if run.output.json {
-        print_json(&found)?;
+    let printed = if run.output.json {
+        print_json(&found)
     } else {
         let speeds = found.speeds.iter().rev().map(|(chunk, speed)| {
             let mark = match *chunk {
@@ -332,9 +334,9 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             found.chosen,
             behind.unwrap_or_default(),
         );
-        print(&(speeds.collect::<String>() + &line))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&(speeds.collect::<String>() + &line))
+    };
+    commands::concluded(printed, exit_code)
 }
 
 /// How often a search says how far it is.
@@ -402,11 +404,13 @@ fn user_cache() -> Result<CacheFile, Failure> {
     CacheFile::of_user().ok_or_else(|| Failure::input(none))
 }
 
-fn show_cache(json: bool) -> Result<(), Failure> {
+fn show_cache(output: &OutputArgs) -> Result<(), Failure> {
     let cache = user_cache()?;
     let Loaded { profiles, damage } = cache.load()?;
-    damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
-    if json {
+    if !output.quiet {
+        damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
+    }
+    if output.json {
         return print_json(&profiles);
     }
     let mut out = format!("{}\n", cache.path().display());

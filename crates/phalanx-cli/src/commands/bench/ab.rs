@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::options::RESULTS_DIR;
 use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
 use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
 
@@ -137,17 +137,17 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     if reports.len() > 1 {
         last.reason = format!("{}: {}", worst.case, last.reason);
     }
-    if args.output.json {
+    let printed = if args.output.json {
         let records = session.path();
         let run_id = session.run.run_id.clone();
         let verdict = last.to_string();
-        print_json(&Document { run_id, records, a, b, same_work, guards, verdict, exit_code, cases: reports })?;
+        print_json(&Document { run_id, records, a, b, same_work, guards, verdict, exit_code, cases: reports })
     } else {
         let other = if same_work { "" } else { "other results: checksums were not compared (--other-results)\n" };
         let records = session.path().map(|path| format!("records: {}\n", path.display())).unwrap_or_default();
-        print(&format!("{}{other}{records}{last}\n", table(&reports)))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&format!("{}{other}{records}{last}\n", table(&reports)))
+    };
+    commands::concluded(printed, exit_code)
 }
 
 /// What decides where several cases end differently: a regression must not hide behind a noisy case.
