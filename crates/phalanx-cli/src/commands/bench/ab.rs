@@ -13,12 +13,10 @@ use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
 
-use super::options::RESULTS_DIR;
+use super::options::RecordsArgs;
 use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
-use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
-use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct AbArgs {
@@ -44,16 +42,11 @@ pub(crate) struct AbArgs {
     /// checksums may differ
     #[arg(long)]
     other_results: bool,
-    /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
     #[command(flatten)]
-    monitor: ProcessMonitorArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -98,10 +91,10 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::input(error.to_string()))
     });
     let (a, b) = (a?, b?);
-    let mut monitor = args.monitor.start()?;
+    let mut monitor = args.common.monitor.start()?;
     let copies = Copies::new(&args.a, &args.b)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
+    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.common.results_dir))?;
     let builds = guards::build_mismatch(&a.description.build, &b.description.build);
     session.note(BUILDS, builds);
     let same_work = !args.other_results;
@@ -110,7 +103,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     for case in &cases {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
         let total = looks.plan.processes * looks.looks;
-        let mut watch = monitor.watch(case.id(), "pairs", total, args.output.quiet);
+        let mut watch = monitor.watch(case.id(), "pairs", total, args.common.output.quiet);
         let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut watch, Judgement::is_open)?;
         drop(watch);
         let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
@@ -137,7 +130,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     if reports.len() > 1 {
         last.reason = format!("{}: {}", worst.case, last.reason);
     }
-    let printed = if args.output.json {
+    let printed = if args.common.output.json {
         let records = session.path();
         let run_id = session.run.run_id.clone();
         let verdict = last.to_string();

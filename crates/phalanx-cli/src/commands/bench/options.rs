@@ -11,9 +11,10 @@ use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::record::Kind;
 
-use crate::args::{key_value, policy_name};
+use crate::args::{OutputArgs, key_value, policy_name};
 use crate::failure::Failure;
 use crate::files;
+use crate::monitoring::ProcessMonitorArgs;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
@@ -96,6 +97,18 @@ impl Target {
     pub(crate) fn table(&self, records: &Path) -> PathBuf {
         self.table.clone().unwrap_or_else(|| records.with_extension("csv"))
     }
+}
+
+/// What commands that write records only have in common.
+#[derive(Debug, Args)]
+pub(crate) struct RecordsArgs {
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
+    pub(crate) results_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) monitor: ProcessMonitorArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Where stored results are looked for.

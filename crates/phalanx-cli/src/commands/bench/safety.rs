@@ -10,12 +10,11 @@ use phalanx_lab::session::Session;
 use serde::Serialize;
 
 use super::items::{Runner, industrial};
-use super::options::{RESULTS_DIR, own_binary};
+use super::options::{RecordsArgs, own_binary};
 use super::paired::{Looks, PlanArgs};
-use crate::args::{OutputArgs, count};
+use crate::args::count;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct SafetyArgs {
@@ -27,13 +26,8 @@ pub(crate) struct SafetyArgs {
     num_envs: Vec<usize>,
     #[command(flatten)]
     plan: PlanArgs,
-    /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     #[command(flatten)]
-    monitor: ProcessMonitorArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -66,9 +60,9 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     if envs.is_empty() {
         envs = industrial();
     }
-    let mut monitor = args.monitor.start()?;
+    let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
-    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.common.results_dir))?;
     let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1, same_work: true };
     let mut results = Vec::new();
     for (env, &num_envs) in envs.iter().flat_map(|env| args.num_envs.iter().map(move |n| (*env, n))) {
@@ -78,7 +72,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
             against: None,
             looks,
             monitor: &mut monitor,
-            quiet: args.output.quiet,
+            quiet: args.common.output.quiet,
             suite: "safety",
         };
         let overhead = runner.overhead(&CaseSpec::rollout(env, num_envs))?;
@@ -93,7 +87,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
         });
     }
     monitor.close()?;
-    if args.output.json {
+    if args.common.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
         return print_json(&Document { run_id, records, results });
     }
