@@ -9,6 +9,7 @@ use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
+use phalanx_lab::budget::MemoryBudget;
 
 use crate::config_file::{self, Expanded, Origin};
 use crate::failure::Failure;
@@ -376,6 +377,12 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     number
         .filter(|number| *number > 0)
         .ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
+}
+
+/// A share or an amount of memory, as a user writes it.
+pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
+    MemoryBudget::parse(text)
+        .ok_or_else(|| "a share such as 0.8 or 80%, or an amount such as 512M or 12G is needed".to_owned())
 }
 
 fn seed(text: &str) -> Result<u64, String> {

@@ -1,5 +1,7 @@
 //! Roll-outs as the auto-tuner sees them.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +30,7 @@ pub(crate) struct RolloutSubject {
     agent: String,
     env_hash: String,
     model: MemoryModel,
+    steps_made: Rc<Cell<u64>>,
 }
 
 /// Decisions that are timed for an agent's profile.
@@ -66,7 +69,12 @@ impl RolloutSubject {
                 format!("{}@{}", policy_args.policy, &hash[..8])
             }
         };
-        Ok(Self { entry, config, policy, env: entry.spec().name, agent, env_hash, model })
+        Ok(Self { entry, config, policy, env: entry.spec().name, agent, env_hash, model, steps_made: Rc::default() })
+    }
+
+    /// Steps that its loops have made so far, all environments together.
+    pub(crate) fn steps_made(&self) -> u64 {
+        self.steps_made.get()
     }
 }
 
@@ -109,7 +117,7 @@ impl Subject for RolloutSubject {
             other => refused(other),
         })?;
         let rollout = Rollout::new(self.policy.clone(), batch.as_ref());
-        Ok(Box::new(Running { batch, rollout }))
+        Ok(Box::new(Running { batch, rollout, steps_made: self.steps_made.clone() }))
     }
 }
 
@@ -120,11 +128,14 @@ fn refused(error: phalanx_core::Error) -> Error {
 struct Running {
     batch: Box<dyn Batch>,
     rollout: Rollout,
+    steps_made: Rc<Cell<u64>>,
 }
 
 impl Loop for Running {
     fn advance(&mut self, steps: usize, chunk: usize) -> phalanx_lab::Result<Work> {
         self.rollout.run(self.batch.as_mut(), steps, chunk, |_| true).map_err(refused)?;
-        Ok(Work { steps: (steps * self.batch.num_envs()) as u64, checksum: self.rollout.checksum() })
+        let steps = (steps * self.batch.num_envs()) as u64;
+        self.steps_made.set(self.steps_made.get() + steps);
+        Ok(Work { steps, checksum: self.rollout.checksum() })
     }
 }

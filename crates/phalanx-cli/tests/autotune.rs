@@ -143,7 +143,7 @@ fn what_cannot_be_tuned_is_refused_in_one_sentence() {
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "DQN"], "comes with the learners");
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "pidd"], "did you mean 'pid'");
     refused(&["autotune", "--env", "cartpol", "--num-envs", "8"], "did you mean 'cartpole'");
-    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--memory-budget", "2"], "500M");
+    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--memory-budget", "2"], "512M");
     let both = ["rollout", "--env", "cartpole", "--auto-tune", "--scan-chunk-size", "8"];
     refused(&both, "--scan-chunk-size is 8, but --auto-tune");
     let mut by_variable = command(folder.path(), &["rollout", "--env", "cartpole", "--scan-chunk-size", "8"]);
@@ -285,4 +285,31 @@ fn a_profile_finds_the_roll_out_and_draws_it() {
     assert!(refusal(&wrong).contains("did you mean 'CartPole-v1'"));
     let nowhere = run(folder.path(), &["bench", "profile", "CartPole-v1", "--output", "/nowhere/x.svg"]);
     assert!(refusal(&nowhere).contains("its folder does not exist"));
+}
+
+#[test]
+fn every_command_takes_the_same_budgets() {
+    let folder = tempfile::tempdir().unwrap();
+    let tune = ["--env", "cartpole", "--num-envs", "64", "--threads", "1", "--time-budget", "0", "--sample-ms", "1"];
+    for budget in ["80%", "1.5GiB", "0.5", "512M"] {
+        stdout(folder.path(), &[&["autotune", "--quiet", "--memory-budget", budget][..], &tune].concat());
+    }
+    for command in [&["autotune", "--num-envs", "64"][..], &["autotune", "max-envs"], &["bench", "memory"]] {
+        for wrong in ["120%", "2", "much"] {
+            let output = run(folder.path(), &[command, &["--env", "cartpole", "--memory-budget", wrong]].concat());
+            assert!(refusal(&output).contains("a share such as 0.8 or 80%, or an amount"), "{command:?} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn a_quiet_look_at_a_damaged_cache_says_nothing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("autotune_profiles.json"), "{").unwrap();
+    for show in [&["autotune", "show-cache"][..], &["autotune", "--show-cache"]] {
+        let said = |more: &[&str]| String::from_utf8(run(folder.path(), &[show, more].concat()).stderr).unwrap();
+        assert!(said(&[]).contains("is damaged"), "{show:?}");
+        assert_eq!(said(&["--quiet"]), "", "{show:?}");
+        assert_eq!(said(&["--quiet", "--json"]), "", "{show:?}");
+    }
 }

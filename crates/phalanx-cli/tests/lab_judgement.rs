@@ -2,7 +2,7 @@
 //!
 //! What they say about speed is shown by `cargo xtask lab-proof`, which takes its time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -61,7 +61,9 @@ fn a_build_against_itself_is_recorded_and_judged() {
     let counts = ["run", "case", "sample", "summary", "verdict"].map(count);
     assert_eq!(counts, [1, 1, 2 * 2 * 24, 2, 1], "two pairs of two processes with 24 samples");
     assert_eq!(records[0]["tags"][0], "t");
-    assert_eq!(records[records.len() - 1]["verdict"], case["finding"]["verdict"]);
+    let verdict = &records[records.len() - 1];
+    assert_eq!(verdict["verdict"], case["finding"]["verdict"]);
+    assert_eq!((&report["same_work"], &verdict["same_work"]), (&true.into(), &true.into()));
 }
 
 #[test]
@@ -76,15 +78,42 @@ fn the_last_line_is_the_verdict() {
 #[test]
 fn sides_that_compute_different_things_are_not_compared() {
     let folder = tempfile::tempdir().unwrap();
-    // A worker that changes the checksums of the real one.
-    let forged = folder.path().join("forged");
-    let sed = r#"sed -u 's/"checksum":"[0-9a-f]*"/"checksum":"0000000000000001"/'"#;
-    std::fs::write(&forged, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | {sed}\n")).unwrap();
-    make_executable(&forged);
+    let forged = with_other_checksums(folder.path());
     let more = ["--case", CASE, "--quiet"];
     let output = bench(folder.path(), &[&["ab", PHALANX, forged.to_str().unwrap()][..], &TINY, &more].concat());
     assert_eq!(output.status.code(), Some(14), "{}", stderr(&output));
     assert!(stderr(&output).contains("the checksums differ") && stdout(&output).is_empty(), "{}", stderr(&output));
+}
+
+/// A worker that changes the checksums of the real one.
+fn with_other_checksums(folder: &Path) -> PathBuf {
+    edited(folder, r#"s/"checksum":"[0-9a-f]*"/"checksum":"0000000000000001"/"#)
+}
+
+/// A worker whose answers `sed` edits.
+fn edited(folder: &Path, command: &str) -> PathBuf {
+    let forged = folder.join("forged");
+    std::fs::write(&forged, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | sed -u '{command}'\n")).unwrap();
+    make_executable(&forged);
+    forged
+}
+
+#[test]
+fn sides_that_differ_on_purpose_are_compared_and_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let forged = with_other_checksums(folder.path());
+    let base = ["ab", PHALANX, forged.to_str().unwrap(), "--case", CASE, "--looks", "1", "--margin", "99", "--quiet"];
+    let compare = |more: &[&str]| bench(folder.path(), &[&base[..], &TINY, &["--other-results"], more].concat());
+    let output = compare(&["--json"]);
+    let report = json(&output);
+    assert_eq!(report["exit_code"].as_i64(), output.status.code().map(i64::from));
+    assert_ne!(output.status.code(), Some(14), "{}", stderr(&output));
+    assert_eq!((&report["same_work"], &report["cases"][0]["pairs"]), (&false.into(), &2.into()));
+    let records = records(&folder.path().join("benchmarks/results"));
+    assert_eq!(records.last().unwrap()["same_work"], false);
+    let text = stdout(&compare(&[]));
+    let said = text.lines().filter(|line| line.contains("checksums were not compared")).count();
+    assert!(said == 1 && text.lines().last().unwrap().starts_with("VERDICT "), "{text}");
 }
 
 #[test]
@@ -103,10 +132,7 @@ fn a_worker_that_dies_is_not_the_user_s_fault() {
 fn builds_that_differ_in_more_than_their_code_are_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     // A worker that says that another compiler made it.
-    let forged = folder.path().join("forged");
-    let sed = r#"sed -u 's/"rustc":"[^"]*"/"rustc":"rustc 1.0.0"/'"#;
-    std::fs::write(&forged, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | {sed}\n")).unwrap();
-    make_executable(&forged);
+    let forged = edited(folder.path(), r#"s/"rustc":"[^"]*"/"rustc":"rustc 1.0.0"/"#);
     let more = ["--case", CASE, "--looks", "1", "--quiet"];
     let output = bench(folder.path(), &[&["ab", PHALANX, forged.to_str().unwrap()][..], &TINY, &more].concat());
     let text = stdout(&output);

@@ -80,12 +80,16 @@ mod tests {
             ("512M", Some(MemoryBudget::Bytes(512 << 20))),
             ("1.5GiB", Some(MemoryBudget::Bytes(3 << 29))),
             ("4096b", Some(MemoryBudget::Bytes(4096))),
+            ("1.5k", Some(MemoryBudget::Bytes(1536))),
             ("2", None),
             ("0", None),
             ("-1G", None),
             ("120%", None),
             ("1X", None),
             ("NaN", None),
+            ("inf", None),
+            ("G", None),
+            ("0.5é", None),
             ("", None),
         ] {
             assert_eq!(MemoryBudget::parse(text), budget, "{text}");

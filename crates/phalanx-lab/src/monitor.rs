@@ -34,8 +34,8 @@ pub struct PerformanceMonitor {
 pub struct Reading {
     /// Steps that each environment has made.
     pub step: u64,
-    /// Steps a second of all environments together, in this interval.
-    pub sps: f64,
+    /// Steps a second of all environments together, in this interval; unknown where none were timed.
+    pub sps: Option<f64>,
     /// CPU time in per cent of the wall time, over all threads; unknown where the system does not tell.
     pub cpu: Option<f64>,
     /// Memory in RAM, in per cent of the machine's.
@@ -44,8 +44,9 @@ pub struct Reading {
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |value: Option<f64>, digits: usize| value.map_or("?".to_owned(), |v| format!("{v:.digits$}"));
-        write!(f, "step={} sps={:.0} cpu={}% mem={}%", self.step, self.sps, percent(self.cpu, 0), percent(self.mem, 2))
+        let known = |value: Option<f64>, digits: usize| value.map_or("?".to_owned(), |v| format!("{v:.digits$}"));
+        let (sps, cpu, mem) = (known(self.sps, 0), known(self.cpu, 0), known(self.mem, 2));
+        write!(f, "step={} sps={sps} cpu={cpu}% mem={mem}%", self.step)
     }
 }
 
@@ -81,7 +82,7 @@ impl PerformanceMonitor {
         let wall = elapsed.wall_ns.max(1) as f64;
         let reading = Reading {
             step: self.step,
-            sps: ((self.step - self.from) * self.num_envs) as f64 / wall * 1e9,
+            sps: Some(((self.step - self.from) * self.num_envs) as f64 / wall * 1e9),
             cpu: elapsed.cpu_ns.map(|cpu| 100.0 * cpu as f64 / wall),
             mem: memory::rss_bytes().zip(memory::total_bytes()).map(|(rss, all)| 100.0 * rss as f64 / all as f64),
         };
@@ -108,11 +109,13 @@ mod tests {
 
     #[test]
     fn readings_are_one_line() {
-        let reading = Reading { step: 2000, sps: 123_456.7, cpu: Some(187.4), mem: None };
+        let reading = Reading { step: 2000, sps: Some(123_456.7), cpu: Some(187.4), mem: None };
         assert_eq!(reading.to_string(), "step=2000 sps=123457 cpu=187% mem=?%");
+        let reading = Reading { step: 0, sps: None, cpu: None, mem: Some(0.25) };
+        assert_eq!(reading.to_string(), "step=0 sps=? cpu=?% mem=0.25%");
         let mut monitor = PerformanceMonitor::new(1, 10);
         let reading = monitor.advance(5).unwrap();
-        assert!(reading.sps > 0.0 && reading.sps.is_finite());
+        assert!(reading.sps.is_some_and(|sps| sps > 0.0 && sps.is_finite()));
         assert_eq!(reading.cpu.is_some(), cfg!(unix));
     }
 }

@@ -58,8 +58,12 @@ pub fn trials(contestants: &[Contestant], sample: Duration) -> Vec<Result<f64>> 
 
 /// Measures all contestants in `plan.processes` sets of processes that live at the same time and take turns, in a new
 /// random order each time. Answers the processes of each contestant, one from each set; one that fails is left out from
-/// then on, and costs no other. `after` hears of every set.
-pub fn take_turns(contestants: &[Contestant], plan: &Plan, mut after: impl FnMut(usize)) -> Vec<Result<Vec<Process>>> {
+/// then on, and costs no other. `after` hears of every set, with the process of each contestant that took part.
+pub fn take_turns(
+    contestants: &[Contestant],
+    plan: &Plan,
+    mut after: impl FnMut(usize, &[Option<&Process>]),
+) -> Vec<Result<Vec<Process>>> {
     let mut random = Stream::new(plan.seed, 2);
     let mut all: Vec<Result<Vec<Process>>> = contestants.iter().map(|_| Ok(Vec::new())).collect();
     for set in 0..plan.processes {
@@ -81,7 +85,8 @@ pub fn take_turns(contestants: &[Contestant], plan: &Plan, mut after: impl FnMut
                 processes.push(Process::new(worker.ready().clone(), timings));
             }
         }
-        after(set);
+        let last: Vec<_> = all.iter().map(|processes| processes.as_ref().ok().and_then(|all| all.last())).collect();
+        after(set, &last);
         std::thread::sleep(plan.gap);
     }
     all
@@ -137,10 +142,10 @@ mod tests {
     fn other_programs_take_turns_and_are_compared() {
         let contestants = [shell(10), shell(20)];
         let plan = Plan { processes: 3, samples: 4, sample: Duration::ZERO, gap: Duration::ZERO, seed: 0 };
-        let mut sets = 0;
-        let all = take_turns(&contestants, &plan, |_| sets += 1);
+        let mut heard = 0;
+        let all = take_turns(&contestants, &plan, |_, last| heard += last.iter().flatten().count());
         let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
-        assert_eq!((sets, all[0].len(), all[1][2].timings.len()), (3, 3, 4));
+        assert_eq!((heard, all[0].len(), all[1][2].timings.len()), (6, 3, 4));
         let ratio = ratio(&all[0], &all[1], 1).unwrap();
         assert!((ratio.speed_up() - 2.0).abs() < 1e-9, "{}", ratio.speed_up());
         let times: Vec<f64> = trials(&contestants, Duration::ZERO).into_iter().map(Result::unwrap).collect();
@@ -155,7 +160,7 @@ mod tests {
         let script = dying.command[2].to_str().unwrap().replace("while read line", "for i in 1 2 3; do read line");
         dying.command[2] = script.replacen("; do case", "; case", 1).into();
         let plan = Plan { processes: 3, samples: 4, sample: Duration::ZERO, gap: Duration::ZERO, seed: 0 };
-        let [dead, alive] = &take_turns(&[dying, shell(20)], &plan, |_| ())[..] else { panic!() };
+        let [dead, alive] = &take_turns(&[dying, shell(20)], &plan, |_, _| ())[..] else { panic!() };
         assert!(matches!(dead, Err(Error::Worker { .. })), "{dead:?}");
         assert_eq!(alive.as_ref().unwrap().len(), 3);
     }

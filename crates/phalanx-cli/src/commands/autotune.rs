@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
-use phalanx_lab::autotune::memory_model::MemoryBudget;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
+use phalanx_lab::budget::MemoryBudget;
+use phalanx_lab::campaign::Process;
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
@@ -16,9 +17,11 @@ use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
-use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count};
-use crate::commands::{print, print_json};
+use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
+use crate::progress::Progress;
 use crate::subject::RolloutSubject;
 use crate::text;
 
@@ -37,11 +40,7 @@ pub(crate) struct AutotuneArgs {
 #[derive(Debug, Subcommand)]
 enum AutotuneCommand {
     /// Show what is remembered, and where
-    ShowCache {
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
+    ShowCache(ShowArgs),
     /// Forget everything, so that the next run measures again
     ClearCache(ClearArgs),
     /// Find the largest number of environments that fit into memory
@@ -50,6 +49,12 @@ enum AutotuneCommand {
     /// Judge the choice: time every candidate in turns, and fail if it is more than 5 % behind the best
     #[command(allow_negative_numbers = true)]
     Verify(Box<VerifyArgs>),
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -73,13 +78,15 @@ struct RunArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    monitor: MonitorArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 /// The request, unless there is a subcommand or `--show-cache` instead. (clap's own `Option` of flattened arguments
-/// does not see those that are flattened in turn.) And whether `--json` is given, which `--show-cache` takes too.
+/// does not see those that are flattened in turn.) And how to print, which `--show-cache` takes too.
 #[derive(Debug)]
-struct MaybeRun(Option<Box<RunArgs>>, bool);
+struct MaybeRun(Option<Box<RunArgs>>, OutputArgs);
 
 impl Args for MaybeRun {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -95,7 +102,7 @@ impl FromArgMatches for MaybeRun {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = ["env", "num_envs"].iter().all(|name| matches.contains_id(name));
         let run = is_given.then(|| RunArgs::from_arg_matches(matches)).transpose()?;
-        Ok(Self(run.map(Box::new), matches.get_flag("json")))
+        Ok(Self(run.map(Box::new), OutputArgs::from_arg_matches(matches)?))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -112,6 +119,8 @@ struct MaxEnvsArgs {
     agent: AgentArgs,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -148,7 +157,7 @@ struct LimitArgs {
     #[arg(long, value_name = "J", value_parser = threads)]
     threads: Option<usize>,
     /// Memory that may be taken: a share of what is available, or an amount such as 500M or 12G
-    #[arg(long, value_name = "M", default_value = "0.8")]
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
     /// Seconds after which the best so far is taken [default: 60, of which a search uses about 15]
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -193,11 +202,11 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
     match (&args.command, &args.run.0) {
-        (Some(AutotuneCommand::ShowCache { json }), _) => show_cache(*json),
+        (Some(AutotuneCommand::ShowCache(args)), _) => show_cache(&args.output),
         (Some(AutotuneCommand::ClearCache(args)), _) => clear_cache(args),
         (Some(AutotuneCommand::MaxEnvs(args)), _) => largest(args),
         (Some(AutotuneCommand::Verify(args)), _) => verify(args),
-        (None, _) if args.show_cache => show_cache(args.run.1),
+        (None, _) if args.show_cache => show_cache(&args.run.1),
         (None, Some(run)) => tune_now(run),
         (None, None) => {
             Err(Failure::input("autotune needs --env and --num-envs, or one of show-cache, clear-cache and max-envs"))
@@ -219,10 +228,48 @@ impl RunArgs {
     }
 }
 
+/// Watches the loops of a search. A log that fails ends no search, but is told at the end.
+struct Watch<'a> {
+    subject: &'a RolloutSubject,
+    num_envs: u64,
+    /// Steps of each environment that the monitor has heard of.
+    heard: u64,
+    monitor: Monitoring,
+    monitored: Result<(), Failure>,
+    /// For the monitor's lines: a search does not know how far it is.
+    progress: Progress,
+}
+
+impl<'a> Watch<'a> {
+    fn start(args: &RunArgs, subject: &'a RolloutSubject) -> Result<Self, Failure> {
+        let mut monitor = args.monitor.start(args.num_envs)?;
+        monitor.begin();
+        let (progress, num_envs) = (Progress::new("autotune", 0, true), args.num_envs as u64);
+        Ok(Self { subject, num_envs, heard: 0, monitor, monitored: Ok(()), progress })
+    }
+
+    /// A round has ended.
+    fn round(&mut self) {
+        let made = self.subject.steps_made() / self.num_envs;
+        if self.monitored.is_ok() {
+            self.monitored = self.monitor.advance((made - self.heard) as usize, &self.progress);
+        }
+        self.heard = made;
+    }
+
+    fn close(mut self) -> Result<(), Failure> {
+        // Steps after the last round.
+        self.round();
+        self.monitored.and_then(|()| self.monitor.close(&self.progress))
+    }
+}
+
 fn tune_now(args: &RunArgs) -> Result<(), Failure> {
     let subject = RolloutSubject::new(&args.env, &args.agent.policy()?)?;
     let quiet = args.output.quiet;
-    let tuned = tuned(&args.request(&subject), quiet)?;
+    let mut watch = Watch::start(args, &subject)?;
+    let tuned = tuned(&args.request(&subject), quiet, &mut || watch.round())?;
+    watch.close()?;
     match (args.output.json, quiet) {
         (true, _) => print_json(&tuned),
         (false, true) => print(&format!("{}\n", tuned.scan_chunk_size)),
@@ -236,7 +283,8 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let run = &args.run;
     let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
     let request = run.request(&subject);
-    let tuned = tuned(&request, run.output.quiet)?;
+    let mut watch = Watch::start(run, &subject)?;
+    let tuned = tuned(&request, run.output.quiet, &mut || watch.round())?;
     // All that fit, also those that the tuner had no time for.
     let candidates = request.fitting_candidates();
     let plan = SweepPlan {
@@ -247,6 +295,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let mut last = Instant::now();
     let after = |what: &str, round: usize| {
+        watch.round();
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
             eprintln!("verify: {what}, round {round}");
@@ -254,14 +303,15 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     };
     let size = (run.num_envs, tuned.threads);
     let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
+    watch.close()?;
     let (verdict, exit_code) = match found.is_within(ALLOWED) {
         Some(true) => ("good", 0),
         Some(false) => ("NOT GOOD", Verdict::Regressed.exit_code(true)),
         None if found.rival.is_none() => ("not shown, nothing else fits", Verdict::Noisy.exit_code(true)),
         None => ("not shown, the machine is too noisy", Verdict::Noisy.exit_code(true)),
     };
-    if run.output.json {
-        print_json(&found)?;
+    let printed = if run.output.json {
+        print_json(&found)
     } else {
         let speeds = found.speeds.iter().rev().map(|(chunk, speed)| {
             let mark = match *chunk {
@@ -284,19 +334,21 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             found.chosen,
             behind.unwrap_or_default(),
         );
-        print(&(speeds.collect::<String>() + &line))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&(speeds.collect::<String>() + &line))
+    };
+    commands::concluded(printed, exit_code)
 }
 
 /// How often a search says how far it is.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Tunes with the user's cache; tells of the cache and of the search on standard error.
-fn tuned(request: &Request<'_>, quiet: bool) -> Result<Tuned, Failure> {
+/// Tunes with the user's cache; tells of the cache and of the search on standard error. `after_round` hears of every
+/// round.
+fn tuned(request: &Request<'_>, quiet: bool, after_round: &mut dyn FnMut()) -> Result<Tuned, Failure> {
     let mut last = Instant::now();
     let mut progress = |event: Event| {
         let Event::Round { what, round, left } = event;
+        after_round();
         if !quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
             let candidates = if left == 1 { "candidate" } else { "candidates" };
@@ -317,7 +369,7 @@ pub(crate) fn for_rollout(
     quiet: bool,
 ) -> Result<(usize, usize), Failure> {
     let subject = RolloutSubject::new(env, policy)?;
-    let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet)?;
+    let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet, &mut || ())?;
     if !quiet {
         // The whole table for a terminal, where somebody has waited for it; one line for a log.
         let text = tuned.to_string();
@@ -352,11 +404,13 @@ fn user_cache() -> Result<CacheFile, Failure> {
     CacheFile::of_user().ok_or_else(|| Failure::input(none))
 }
 
-fn show_cache(json: bool) -> Result<(), Failure> {
+fn show_cache(output: &OutputArgs) -> Result<(), Failure> {
     let cache = user_cache()?;
     let Loaded { profiles, damage } = cache.load()?;
-    damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
-    if json {
+    if !output.quiet {
+        damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
+    }
+    if output.json {
         return print_json(&profiles);
     }
     let mut out = format!("{}\n", cache.path().display());
@@ -398,12 +452,12 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     const DEFAULT_SECONDS: f64 = 60.0;
     let policy = args.agent.policy()?;
     let subject = RolloutSubject::new(&args.env, &policy)?;
-    let (model, budget) = (subject.memory(), args.limits.memory_budget.bytes());
-    if budget.is_infinite() {
-        return Err(Failure::input(
+    let model = subject.memory();
+    let budget = args.limits.memory_budget.bytes().ok_or_else(|| {
+        Failure::input(
             "the system does not tell how much memory is available, so --memory-budget must be an amount such as 8G",
-        ));
-    }
+        )
+    })? as f64;
     let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
     let reserved = model.bytes(0, buffer, 1);
     let binary =
@@ -419,6 +473,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         seed: args.env.seed,
         ..CaseSpec::rollout(subject.env(), 1)
     };
+    let mut monitor = args.monitor.start()?;
     let start = Instant::now();
     let limit = Duration::from_secs_f64(args.limits.time_budget.unwrap_or(DEFAULT_SECONDS));
     let probe = |num_envs: usize| {
@@ -431,6 +486,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         case.num_envs = num_envs;
         let worker = Worker::start(&binary, &case)?;
         let ready = worker.ready();
+        monitor.heard(&case, &Process::new(ready.clone(), Vec::new()), |line| eprintln!("{line}"));
         let taken = ready.rss_peak.zip(ready.rss_before).map(|(peak, before)| peak.saturating_sub(before) as f64);
         let taken = taken.or(ready.workload.array_bytes.map(|bytes| bytes as f64));
         taken
@@ -444,6 +500,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         start.elapsed() < limit
     };
     let found = max_envs::max_envs(model.most_envs(budget, buffer, 1), budget, probe, go_on)?;
+    monitor.close()?;
     match (args.output.json, args.output.quiet) {
         (true, _) => print_json(&found),
         (false, true) => print(&format!("{}\n", found.num_envs)),

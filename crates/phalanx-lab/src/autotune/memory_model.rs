@@ -1,10 +1,6 @@
 //! What a run will take, known before anything large is allocated.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-
-use crate::memory;
 
 /// What memory depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,55 +34,6 @@ impl MemoryModel {
     }
 }
 
-/// How much memory a run may take.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum MemoryBudget {
-    /// A share of what is available when asked.
-    Share(f64),
-    /// So many bytes.
-    Bytes(u64),
-}
-
-impl Default for MemoryBudget {
-    /// 0.8 of what is available: the rest of the machine goes on meanwhile.
-    fn default() -> Self {
-        Self::Share(0.8)
-    }
-}
-
-impl MemoryBudget {
-    /// The budget now; infinite where the system does not tell what is available.
-    pub fn bytes(self) -> f64 {
-        match self {
-            Self::Share(share) => memory::available_bytes().map_or(f64::INFINITY, |bytes| share * bytes as f64),
-            Self::Bytes(bytes) => bytes as f64,
-        }
-    }
-}
-
-impl FromStr for MemoryBudget {
-    type Err = String;
-
-    /// `0.8` of what is available, or `500M`, `12G` bytes.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = match text.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&text[..at], Some(10)),
-            Some((at, 'm' | 'M')) => (&text[..at], Some(20)),
-            Some((at, 'g' | 'G')) => (&text[..at], Some(30)),
-            Some((at, 't' | 'T')) => (&text[..at], Some(40)),
-            _ => (text, None),
-        };
-        let number = digits.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
-        match (number, unit) {
-            (Some(share), None) if share <= 1.0 => Ok(Self::Share(share)),
-            (Some(number), Some(unit)) => Ok(Self::Bytes((number * f64::from(unit).exp2()) as u64)),
-            _ => {
-                Err("a share of the available memory such as 0.8 or an amount such as 500M or 12G is needed".to_owned())
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,15 +46,5 @@ mod tests {
         assert_eq!(model.most_envs(8480.0, 20, 8), 100);
         assert_eq!(model.most_envs(8479.0, 20, 8), 99);
         assert_eq!(model.most_envs(10.0, 20, 8), 0);
-    }
-
-    #[test]
-    fn budgets_are_shares_or_amounts() {
-        assert_eq!("0.5".parse(), Ok(MemoryBudget::Share(0.5)));
-        assert_eq!("12G".parse(), Ok(MemoryBudget::Bytes(12 << 30)));
-        assert_eq!("1.5k".parse(), Ok(MemoryBudget::Bytes(1536)));
-        for wrong in ["", "0", "-1", "2", "nan", "inf", "G", "0.5é"] {
-            assert!(wrong.parse::<MemoryBudget>().is_err(), "{wrong}");
-        }
     }
 }

@@ -11,9 +11,10 @@ use super::cache::{
     Profiles, Status,
 };
 use super::candidates::{Schedule, candidates};
-use super::memory_model::{MemoryBudget, MemoryModel};
+use super::memory_model::MemoryModel;
 use super::search::{Found, MIN_ROUNDS, search};
 use super::subject::{Loop, Subject};
+use crate::budget::MemoryBudget;
 use crate::case::rule_of_thumb;
 use crate::clock::{Stopwatch, thread_cpu_ns};
 use crate::format::{format_bytes, format_number, format_seconds};
@@ -80,7 +81,12 @@ impl<'a> Request<'a> {
 
     /// The chunk sizes that fit into the memory budget, the smallest first.
     pub fn fitting_candidates(&self) -> Vec<usize> {
-        self.split_by_memory(&self.subject.memory(), self.memory_budget.bytes()).0
+        self.split_by_memory(&self.subject.memory(), self.budget_bytes()).0
+    }
+
+    /// The budget now; infinite where the system does not tell what is available.
+    fn budget_bytes(&self) -> f64 {
+        self.memory_budget.bytes().map_or(f64::INFINITY, |bytes| bytes as f64)
     }
 
     /// The candidates that fit, and those that do not.
@@ -297,7 +303,7 @@ impl Tuning<'_> {
         let stage = |name: &str| Stage { name: name.to_owned(), seconds: None };
         // Before anything of this size is allocated, by whoever uses what is remembered or by the profiles.
         let model = subject.memory();
-        let budget = self.request.memory_budget.bytes();
+        let budget = self.request.budget_bytes();
         self.check_memory(&model, budget)?;
         let fits =
             |config: &ChunkConfig| model.bytes(num_envs, buffer_size.unwrap_or(0), config.optimal_chunk_size) <= budget;

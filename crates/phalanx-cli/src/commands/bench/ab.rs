@@ -13,12 +13,10 @@ use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
 
-use super::options::RESULTS_DIR;
+use super::options::RecordsArgs;
 use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
-use crate::args::OutputArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct AbArgs {
@@ -44,14 +42,11 @@ pub(crate) struct AbArgs {
     /// checksums may differ
     #[arg(long)]
     other_results: bool,
-    /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
     #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -60,6 +55,8 @@ struct Document {
     records: Option<PathBuf>,
     a: Binary,
     b: Binary,
+    /// Whether both had to compute the same; not with `--other-results`.
+    same_work: bool,
     guards: Readings,
     cases: Vec<CaseReport>,
     verdict: String,
@@ -94,9 +91,10 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::input(error.to_string()))
     });
     let (a, b) = (a?, b?);
+    let mut monitor = args.common.monitor.start()?;
     let copies = Copies::new(&args.a, &args.b)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.results_dir))?;
+    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.common.results_dir))?;
     let builds = guards::build_mismatch(&a.description.build, &b.description.build);
     session.note(BUILDS, builds);
     let same_work = !args.other_results;
@@ -105,12 +103,14 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     for case in &cases {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
         let total = looks.plan.processes * looks.looks;
-        let mut progress = Progress::new(case.id(), total as u64, args.output.quiet).counting("pairs");
-        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut progress, Judgement::is_open)?;
-        drop(progress);
+        let mut watch = monitor.watch(case.id(), "pairs", total, args.common.output.quiet);
+        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut watch, Judgement::is_open)?;
+        drop(watch);
         let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
         let exit_code = judgement.finding.verdict.exit_code(args.strict);
-        session.record(&Record::Verdict(judgement.record(&session.run.run_id, &case.id(), exit_code)))?;
+        let mut verdict = judgement.record(&session.run.run_id, &case.id(), exit_code);
+        verdict.extra.insert("same_work".to_owned(), same_work.into());
+        session.record(&Record::Verdict(verdict))?;
         reports.push(CaseReport {
             case: case.id(),
             pairs: pairs.len(),
@@ -122,6 +122,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             exit_code,
         });
     }
+    monitor.close()?;
     let guards = session.guards();
     let worst = reports.iter().max_by_key(|report| weight(report.judgement.finding.verdict)).expect("at least a case");
     let exit_code = worst.exit_code;
@@ -129,15 +130,17 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     if reports.len() > 1 {
         last.reason = format!("{}: {}", worst.case, last.reason);
     }
-    if args.output.json {
+    let printed = if args.common.output.json {
         let records = session.path();
         let run_id = session.run.run_id.clone();
-        print_json(&Document { run_id, records, a, b, guards, verdict: last.to_string(), exit_code, cases: reports })?;
+        let verdict = last.to_string();
+        print_json(&Document { run_id, records, a, b, same_work, guards, verdict, exit_code, cases: reports })
     } else {
+        let other = if same_work { "" } else { "other results: checksums were not compared (--other-results)\n" };
         let records = session.path().map(|path| format!("records: {}\n", path.display())).unwrap_or_default();
-        print(&format!("{}{records}{last}\n", table(&reports)))?;
-    }
-    if exit_code == 0 { Ok(()) } else { Err(Failure::Verdict(exit_code)) }
+        print(&format!("{}{other}{records}{last}\n", table(&reports)))
+    };
+    commands::concluded(printed, exit_code)
 }
 
 /// What decides where several cases end differently: a regression must not hide behind a noisy case.

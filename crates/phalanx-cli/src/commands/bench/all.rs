@@ -9,7 +9,7 @@ use phalanx_lab::format::format_seconds;
 use serde::Serialize;
 
 use super::options::{RESULTS_DIR, columns, own_binary};
-use crate::args::{Cli, OutputArgs};
+use crate::args::{Cli, OutputArgs, count};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 
@@ -24,6 +24,10 @@ pub(crate) struct AllArgs {
     /// Folder of the results
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
+    /// Have each benchmark tell, every N of its processes, steps per second, CPU and memory of the last one, on
+    /// standard error
+    #[arg(long, value_name = "N", value_parser = count, num_args = 0..=1, default_missing_value = "1")]
+    monitor: Option<usize>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -111,6 +115,10 @@ fn arguments(line: Line, args: &AllArgs) -> Vec<String> {
     if has("results-dir") {
         arguments.extend(["--results-dir".to_owned(), args.results_dir.display().to_string()]);
     }
+    // The demo has no processes to count: it counts its steps.
+    if let Some(every) = args.monitor.filter(|_| line[0] == "bench" && has("monitor")) {
+        arguments.extend(["--monitor".to_owned(), every.to_string()]);
+    }
     if args.output.quiet && has("quiet") {
         arguments.push("--quiet".to_owned());
     }
@@ -128,11 +136,13 @@ mod tests {
             quick: false,
             skip_plots: false,
             results_dir: PathBuf::from("r"),
+            monitor: Some(7),
             output: OutputArgs { json: false, quiet: true },
         };
         for line in [ALL, QUICK, PLOTS].concat() {
             let arguments = arguments(line, &args);
             assert!(line[0] == "demo" || arguments.contains(&"--results-dir".to_owned()), "{arguments:?}");
+            assert_eq!(line[0] == "bench" && line[1] != "plot", arguments.contains(&"7".to_owned()), "{arguments:?}");
             let words = std::iter::once("phalanx".to_owned()).chain(arguments.clone());
             Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         }

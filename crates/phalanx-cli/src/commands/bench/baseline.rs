@@ -23,8 +23,8 @@ use phalanx_lab::{precision, workload};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::{PlanArgs, RESULTS_DIR, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, count, key_value};
+use super::options::{PlanArgs, RESULTS_DIR, columns, own_binary, print_noise};
+use crate::args::{OutputArgs, count, key_value, memory_budget};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -131,13 +131,15 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
         return Err(Failure::input("not even one environment fits into --memory-budget"));
     }
     let mut tally = Tally::new("processes", open.len() * plan.processes, args.output.quiet);
-    let mut monitored = Ok(());
     let outcomes = precision::measure(&binary, &open, &plan, args.plan.patience(), |case, process| {
         tally.advance(&case.id());
-        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
+        // One that failed says so elsewhere.
+        if let Ok(process) = process {
+            monitor.heard(case, process, |line| tally.line(line));
+        }
     });
     drop(tally);
-    monitored.and_then(|()| monitor.close())?;
+    monitor.close()?;
 
     let mut outcomes = outcomes.into_iter();
     // Without the single environment there is nothing to compare a batch with.

@@ -10,12 +10,10 @@ use phalanx_lab::guards::{Readings, Status};
 use phalanx_lab::session::Session;
 use serde::Serialize;
 
-use super::options::{RESULTS_DIR, own_binary};
+use super::options::{RecordsArgs, own_binary};
 use super::paired::{Copies, PlanArgs, cases, seed_of};
-use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
@@ -30,11 +28,8 @@ pub(crate) struct DoctorArgs {
     /// Pairs that are measured [default: three times as many as a comparison has]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u16).range(4..=10_000))]
     measured_pairs: Option<u16>,
-    /// Folder for the records; the calibration itself goes to PHALANX_CACHE_DIR or ~/.phalanx
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -64,26 +59,28 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let folder = cache_folder()
         .ok_or_else(|| Failure::input("there is no home folder to keep calibrations in; set PHALANX_CACHE_DIR"))?;
+    let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
     let copies = Copies::new(&own, &own)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let mut session = Session::start("doctor", threads, Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start("doctor", threads, Vec::new(), Some(&args.common.results_dir))?;
     let machine = (session.run.machine.fingerprint.clone(), session.run.machine.name.clone());
     let seed = seed_of(&session.run.run_id);
     let mut stored = Vec::new();
     for case in &cases {
-        let mut progress = Progress::new(case.id(), measured_pairs as u64, args.output.quiet).counting("pairs");
+        let mut watch = monitor.watch(case.id(), "pairs", measured_pairs, args.common.output.quiet);
         let all = Plan { processes: measured_pairs, seed, ..plan };
-        let pairs = copies.compare((case, case), &all, true, Some(&mut progress))?;
-        drop(progress);
+        let pairs = copies.compare((case, case), &all, true, &mut watch)?;
+        drop(watch);
         session.record_pairs((case, case), "doctor", &pairs)?;
         let comparisons = args.comparisons as usize;
         let calibration = StoredCalibration::of((&machine.0, &machine.1), case, &plan, &pairs, comparisons, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to calibrate with", case.id())))?;
         stored.push(Stored { file: calibration.save(&folder)?, calibration });
     }
+    monitor.close()?;
     let guards = session.guards();
-    if args.output.json {
+    if args.common.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
         return print_json(&Document { run_id, records, guards, calibrations: stored });
     }

@@ -26,7 +26,7 @@ use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
 
 use super::paired::{Copies, Looks, Margin, calibration_of, seed_of};
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::monitoring::ProcessMonitoring;
 use crate::workloads;
 
 /// Changes of throughput that a suite reports, in per cent of the baseline.
@@ -176,6 +176,7 @@ pub(super) struct Runner<'a> {
     /// A: the binary of the baseline, B: this one.
     pub(super) against: Option<&'a Copies>,
     pub(super) looks: Looks,
+    pub(super) monitor: &'a mut ProcessMonitoring,
     pub(super) quiet: bool,
     /// The name under which records keep the cases.
     pub(super) suite: &'static str,
@@ -218,14 +219,11 @@ impl Runner<'_> {
         }
     }
 
-    fn progress(&self, item: &str, total: usize) -> Progress {
-        Progress::new(item, total as u64, self.quiet).counting("processes")
-    }
-
     fn alone(&mut self, name: &str, case: &CaseSpec, plan: &Plan, suite: &str) -> Result<Vec<Process>, Failure> {
-        let mut progress = self.progress(name, plan.processes);
-        let measured = campaign::measure(self.own, std::slice::from_ref(case), plan, |_, _| progress.advance(1))?;
-        drop(progress);
+        let mut watch = self.monitor.watch(name, "processes", plan.processes, self.quiet);
+        let after = |case: &CaseSpec, process: &Process| watch.process(case, process);
+        let measured = campaign::measure(self.own, std::slice::from_ref(case), plan, after)?;
+        drop(watch);
         let measured = measured.into_iter().next().expect("one case was measured");
         self.session.record_measured(&measured, suite)?;
         Ok(measured.processes)
@@ -244,13 +242,14 @@ impl Runner<'_> {
             origin: "the rule of suites".to_owned(),
             calibration,
         };
-        let mut progress = self.progress(&item.name, self.looks.plan.processes * self.looks.looks);
+        let mut watch =
+            self.monitor.watch(&item.name, "pairs", self.looks.plan.processes * self.looks.looks, self.quiet);
         // Only a loss that could be one is worth a second look.
         let open = |judgement: &Judgement| {
             judgement.is_open() && judgement.comparison.is_none_or(|found| found.deciding.low < -margin.theta())
         };
-        let looked = self.looks.take(copies, case, self.session, &margin, &mut progress, open);
-        drop(progress);
+        let looked = self.looks.take(copies, case, self.session, &margin, &mut watch, open);
+        drop(watch);
         let (pairs, judgement) = match looked {
             Ok(looked) => looked,
             Err(failure) => {
@@ -280,9 +279,9 @@ impl Runner<'_> {
         let Some(copies) = self.against else {
             return Ok((self.alone(&item.name, case, &plan, STARTS)?, None));
         };
-        let mut progress = self.progress(&item.name, plan.processes);
-        let pairs = copies.compare((case, case), &plan, true, Some(&mut progress));
-        drop(progress);
+        let mut watch = self.monitor.watch(&item.name, "pairs", plan.processes, self.quiet);
+        let pairs = copies.compare((case, case), &plan, true, &mut watch);
+        drop(watch);
         let pairs = match pairs {
             Ok(pairs) => pairs,
             Err(failure) => return Ok((self.alone(&item.name, case, &plan, STARTS)?, Some(not_compared(failure)))),
@@ -308,9 +307,9 @@ impl Runner<'_> {
         let copies = Copies::new(self.own, self.own)?;
         let seed = seed_of(&self.session.run.run_id);
         let plan = Plan { processes: self.looks.plan.processes.max(OVERHEAD_PAIRS), seed, ..self.looks.plan };
-        let mut progress = self.progress(&on.id(), plan.processes);
-        let pairs = copies.compare((&on, &off), &plan, true, Some(&mut progress))?;
-        drop(progress);
+        let mut watch = self.monitor.watch(on.id(), "pairs", plan.processes, self.quiet);
+        let pairs = copies.compare((&on, &off), &plan, true, &mut watch)?;
+        drop(watch);
         self.session.record_pairs((&on, &off), OVERHEADS, &pairs)?;
         let found = campaign::compared(&pairs, CONFIDENCE, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to compare", on.id())))?;

@@ -18,11 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::items::{self, Category, Runner};
-use super::options::{RESULTS_DIR, listed, own_binary};
+use super::options::{RecordsArgs, listed, own_binary};
 use super::paired::Looks;
 use super::plot;
 use super::report::Format;
-use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files;
@@ -47,11 +46,8 @@ pub(crate) struct KpiArgs {
     /// Least time of a sample, in milliseconds
     #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     sample_ms: u32,
-    /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -72,8 +68,8 @@ pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
         kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
     let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
     let printed = match args.format {
-        Format::Html if !args.output.json => print(&page(&kpis)),
-        Format::Text if !args.output.json => print(&kpi_lines(&kpis)),
+        Format::Html if !args.common.output.json => print(&page(&kpis)),
+        Format::Text if !args.common.output.json => print(&kpi_lines(&kpis)),
         _ => print_json(&Document { run_id, records, kpis, violations, exit_code }),
     };
     commands::concluded(printed, exit_code)
@@ -106,8 +102,9 @@ fn page(kpis: &[Kpi]) -> String {
 }
 
 fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
+    let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
-    let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.common.results_dir))?;
     let plan = Plan {
         processes: args.processes.into(),
         samples: args.samples.into(),
@@ -119,10 +116,18 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
     let mut outcomes = Vec::new();
     for item in &needed {
-        let quiet = args.output.quiet;
-        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "kpi" };
+        let mut runner = Runner {
+            session: &mut session,
+            own: &own,
+            against: None,
+            looks,
+            monitor: &mut monitor,
+            quiet: args.common.output.quiet,
+            suite: "kpi",
+        };
         outcomes.push(runner.run(item)?);
     }
+    monitor.close()?;
     let (run_id, records) = (session.run.run_id.clone(), session.path());
     Ok(Measured { run_id, records, figures: items::figures(&outcomes) })
 }

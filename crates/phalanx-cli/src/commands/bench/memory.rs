@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use phalanx_lab::budget::{MemoryBudget, largest_num_envs};
+use phalanx_lab::campaign::Process;
 use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::function::write_csv;
@@ -17,14 +18,16 @@ use phalanx_lab::stats::growth::{MemoryGrowth, MemoryShape};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::throughput::{MEGABYTE, best_chunk};
 use phalanx_lab::worker::{Allocations, Ready, Worker};
+use phalanx_lab::workload::Timing;
 use serde::Serialize;
 use serde_json::json;
 
-use super::options::{CaseArgs, ResultsArgs, columns, memory_budget, own_binary};
-use crate::args::{OutputArgs, count};
+use super::options::{CaseArgs, ResultsArgs, columns, own_binary};
+use crate::args::{OutputArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
+use crate::monitoring::{ProcessMonitorArgs, ProcessMonitoring};
 use crate::tally::Tally;
 use crate::workloads;
 
@@ -53,6 +56,8 @@ pub(crate) struct MemoryArgs {
     /// Memory that may be used: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     case: CaseArgs,
     #[command(flatten)]
@@ -128,6 +133,7 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
     let base = args.case.case(&args.env, 1, usize::from(args.threads))?;
     workloads::predicted(&base)?;
     let budget = args.memory_budget.bytes();
+    let mut monitor = args.monitor.start()?;
     let mut report = None;
     let mut profile = |name: &str| -> Result<(), Failure> {
         let target = args.results.target(&format!("memory_{name}_{device}"))?;
@@ -142,11 +148,11 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
             scan: None,
         });
         let rows = if name == "envs" {
-            let envs = envs(args, &base, budget)?;
+            let envs = envs(args, &base, budget, &mut monitor)?;
             report.envs = Some(EnvsReport { table: table.clone(), records, ..envs });
             &report.envs.as_ref().expect("just set").rows
         } else {
-            let scan = scan(args, &base, budget)?;
+            let scan = scan(args, &base, budget, &mut monitor)?;
             report.scan = Some(ScanReport { table: table.clone(), records, ..scan });
             &report.scan.as_ref().expect("just set").rows
         };
@@ -164,6 +170,7 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
     if args.profile != Profile::Envs {
         profile("scan")?;
     }
+    monitor.close()?;
     let report = report.expect("one profile at least");
     let envs = report.envs.iter().flat_map(|envs| &envs.rows);
     let measured = envs.chain(report.scan.iter().flat_map(|scan| &scan.rows)).any(|row| row.success);
@@ -179,12 +186,14 @@ fn of_row(base: &CaseSpec, row: &Row) -> CaseSpec {
 /// What one size came to: what its processes said, or why there are none.
 type Outcome = Result<Vec<Ready>, String>;
 
-/// Looks at each case in `repeats` processes in random order; `more` takes what else it wants from each.
+/// Looks at each case in `repeats` processes in random order; `more` takes what else it wants from each, and answers
+/// the samples that it took.
 fn probe(
     args: &MemoryArgs,
     cases: &[(CaseSpec, Predicted)],
     budget: Option<u64>,
-    mut more: impl FnMut(usize, &mut Worker) -> phalanx_lab::Result<()>,
+    monitor: &mut ProcessMonitoring,
+    mut more: impl FnMut(usize, &mut Worker) -> phalanx_lab::Result<Vec<Timing>>,
 ) -> Result<Vec<Outcome>, Failure> {
     let binary = own_binary()?;
     let mut outcomes: Vec<Outcome> =
@@ -197,16 +206,19 @@ fn probe(
         while !open.is_empty() {
             let at = open.swap_remove(random.below(open.len()));
             let case = &cases[at].0;
-            let ready = Worker::start(&binary, case).and_then(|mut worker| {
-                more(at, &mut worker)?;
-                Ok(worker.ready().clone())
+            let process = Worker::start(&binary, case).and_then(|mut worker| {
+                let timings = more(at, &mut worker)?;
+                Ok(Process::new(worker.ready().clone(), timings))
             });
-            match (ready, &mut outcomes[at]) {
-                (Ok(ready), Ok(processes)) => processes.push(ready),
+            tally.advance(&case.id());
+            match (process, &mut outcomes[at]) {
+                (Ok(process), Ok(processes)) => {
+                    monitor.heard(case, &process, |line| tally.line(line));
+                    processes.push(process.ready);
+                }
                 (Ok(_), Err(_)) => {}
                 (Err(error), outcome) => *outcome = Err(error.to_string()),
             }
-            tally.advance(&case.id());
         }
     }
     Ok(outcomes)
@@ -224,18 +236,23 @@ fn predicted(case: CaseSpec) -> Result<(CaseSpec, Predicted), Failure> {
     Ok((case, predicted))
 }
 
-fn envs(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<EnvsReport, Failure> {
+fn envs(
+    args: &MemoryArgs,
+    base: &CaseSpec,
+    budget: Option<u64>,
+    monitor: &mut ProcessMonitoring,
+) -> Result<EnvsReport, Failure> {
     let sizes = if args.num_envs.is_empty() { &lab::DEFAULT_SIZES[..] } else { &args.num_envs };
     let scan_chunk_size = args.scan_chunk_size.first().copied().unwrap_or(CHUNK);
     let cases =
         sizes.iter().map(|num_envs| predicted(CaseSpec { num_envs: *num_envs, scan_chunk_size, ..base.clone() }));
     let cases = cases.collect::<Result<Vec<_>, _>>()?;
     let mut allocator = BTreeMap::new();
-    let outcomes = probe(args, &cases, budget, |at, worker| {
+    let outcomes = probe(args, &cases, budget, monitor, |at, worker| {
         if let Some(allocations) = worker.allocations(STEADY_ITERATIONS)? {
             allocator.insert(cases[at].0.num_envs, allocations);
         }
-        Ok(())
+        Ok(Vec::new())
     })?;
     let points = cases.iter().zip(&outcomes).filter_map(|((case, _), outcome)| Some((case, outcome.as_ref().ok()?)));
     let points: Vec<(usize, Ready)> =
@@ -253,17 +270,22 @@ fn envs(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<EnvsR
     })
 }
 
-fn scan(args: &MemoryArgs, base: &CaseSpec, budget: Option<u64>) -> Result<ScanReport, Failure> {
+fn scan(
+    args: &MemoryArgs,
+    base: &CaseSpec,
+    budget: Option<u64>,
+    monitor: &mut ProcessMonitoring,
+) -> Result<ScanReport, Failure> {
     let chunks = if args.scan_chunk_size.is_empty() { &lab::DEFAULT_CHUNKS[..] } else { &args.scan_chunk_size };
     let num_envs = args.num_envs.first().copied().unwrap_or(ENVS);
     let cases = chunks.iter().map(|chunk| predicted(CaseSpec { num_envs, scan_chunk_size: *chunk, ..base.clone() }));
     let cases = cases.collect::<Result<Vec<_>, _>>()?;
     let mut medians = vec![Vec::new(); cases.len()];
-    let outcomes = probe(args, &cases, budget, |at, worker| {
+    let outcomes = probe(args, &cases, budget, monitor, |at, worker| {
         let iterations = worker.calibrate(SAMPLE.as_nanos() as u64)?;
-        let times = (0..SAMPLES).map(|_| Ok(worker.sample(iterations)?.time_per_step()));
-        medians[at].push(median(&times.collect::<phalanx_lab::Result<Vec<_>>>()?));
-        Ok(())
+        let timings = (0..SAMPLES).map(|_| worker.sample(iterations)).collect::<phalanx_lab::Result<Vec<_>>>()?;
+        medians[at].push(median(&timings.iter().map(Timing::time_per_step).collect::<Vec<_>>()));
+        Ok(timings)
     })?;
     let rates: Vec<(usize, f64)> = cases
         .iter()

@@ -60,6 +60,7 @@ enum BenchCommand {
     /// Tell what stored results amount to, as text, JSON or an HTML page
     Report(report::ReportArgs),
     /// Compare this binary with itself, to know what differences mean nothing on this machine
+    #[command(after_help = "The calibration itself goes to PHALANX_CACHE_DIR or ~/.phalanx.")]
     Doctor(doctor::DoctorArgs),
     /// Run the whole suite: categories, key figures, comparison with a baseline
     Suite(suite::SuiteArgs),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_envs::registry;
-use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Plan;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::record::Kind;
 
-use crate::args::{key_value, policy_name};
+use crate::args::{OutputArgs, key_value, policy_name};
 use crate::failure::Failure;
 use crate::files;
+use crate::monitoring::ProcessMonitorArgs;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
@@ -97,6 +97,18 @@ impl Target {
     pub(crate) fn table(&self, records: &Path) -> PathBuf {
         self.table.clone().unwrap_or_else(|| records.with_extension("csv"))
     }
+}
+
+/// What commands that write records only have in common.
+#[derive(Debug, Args)]
+pub(crate) struct RecordsArgs {
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
+    pub(crate) results_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) monitor: ProcessMonitorArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Where stored results are looked for.
@@ -184,12 +196,6 @@ impl CaseArgs {
             _ => Ok(kind),
         }
     }
-}
-
-/// A share or an amount of memory, as a user writes it.
-pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
-    MemoryBudget::parse(text)
-        .ok_or_else(|| "a share such as 0.8 or 80%, or an amount such as 512M or 12G is needed".to_owned())
 }
 
 /// The binary that runs, which is also that of the workers.

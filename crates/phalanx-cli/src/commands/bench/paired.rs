@@ -13,7 +13,7 @@ use phalanx_lab::session::Session;
 use phalanx_lab::stats::checksum::mix;
 
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::monitoring::Watch;
 use crate::workloads;
 
 /// Differences below this are none unless a calibration says more or the user less, in per cent: link order and other
@@ -94,13 +94,9 @@ impl Copies {
         (a, b): (&CaseSpec, &CaseSpec),
         plan: &Plan,
         same_work: bool,
-        mut progress: Option<&mut Progress>,
+        watch: &mut Watch<'_>,
     ) -> Result<Vec<PairRun>, Failure> {
-        let after = |_: &PairRun| {
-            if let Some(progress) = &mut progress {
-                progress.advance(1);
-            }
-        };
+        let after = |pair: &PairRun| watch.pair((a, b), pair);
         let (a, b) = (Side { binary: &self.a, case: a }, Side { binary: &self.b, case: b });
         campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error, b.case))
     }
@@ -133,14 +129,14 @@ impl Looks {
         case: &CaseSpec,
         session: &Session,
         margin: &Margin,
-        progress: &mut Progress,
+        watch: &mut Watch<'_>,
         open: impl Fn(&Judgement) -> bool,
     ) -> Result<(Vec<PairRun>, Judgement), Failure> {
         let mut pairs = Vec::new();
         let seed = seed_of(&session.run.run_id);
         for look in 1.. {
             let plan = Plan { seed: mix(seed ^ look), ..self.plan };
-            pairs.extend(copies.compare((case, case), &plan, self.same_work, Some(progress))?);
+            pairs.extend(copies.compare((case, case), &plan, self.same_work, watch)?);
             let guards = session.guards();
             let rules = Rules {
                 theta: margin.theta(),

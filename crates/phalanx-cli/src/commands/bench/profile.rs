@@ -15,6 +15,8 @@ use serde::Serialize;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::MonitorArgs;
+use crate::progress::Progress;
 use crate::{files, workloads};
 
 #[derive(Debug, Args)]
@@ -37,6 +39,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "DIR", default_value = super::options::RESULTS_DIR)]
     results_dir: PathBuf,
     #[command(flatten)]
+    monitor: MonitorArgs,
+    #[command(flatten)]
     print: OutputArgs,
 }
 
@@ -57,6 +61,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let case = CaseSpec::parse(&args.case).map_err(|error| Failure::input(error.to_string()))?;
     let target = args.output.as_deref().map(files::check_target).transpose()?;
+    let mut monitor = args.monitor.start(case.num_envs)?;
     let mut workload = workloads::of(&case)?;
     // Short pieces, so that the end is not missed by much; finding their size warms up.
     let piece = Duration::from_millis(20);
@@ -65,12 +70,18 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
         eprintln!("{}: profiling for {}", case.id(), format_seconds(args.seconds));
     }
     let limit = Duration::from_secs_f64(args.seconds);
+    // Lines only: drawing a bar would stand in the profile.
+    let progress = Progress::new(case.id(), 0, true);
+    let mut monitored = Ok(());
+    monitor.begin();
     let taken = profile(args.frequency, || {
         let start = Instant::now();
-        while start.elapsed() < limit {
-            workload.run(iterations);
+        while start.elapsed() < limit && monitored.is_ok() {
+            let work = workload.run(iterations);
+            monitored = monitor.advance(work.steps as usize / case.num_envs, &progress);
         }
     })?;
+    monitored.and_then(|()| monitor.close(&progress))?;
     let svg = taken.flame_graph(&case.id())?;
     let path = match target {
         Some(path) => files::write_atomically(&path, &svg).map(|()| path)?,

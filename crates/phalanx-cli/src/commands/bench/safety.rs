@@ -10,9 +10,9 @@ use phalanx_lab::session::Session;
 use serde::Serialize;
 
 use super::items::{Runner, industrial};
-use super::options::{RESULTS_DIR, own_binary};
+use super::options::{RecordsArgs, own_binary};
 use super::paired::{Looks, PlanArgs};
-use crate::args::{OutputArgs, count};
+use crate::args::count;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 
@@ -26,11 +26,8 @@ pub(crate) struct SafetyArgs {
     num_envs: Vec<usize>,
     #[command(flatten)]
     plan: PlanArgs,
-    /// Folder for the records
-    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
-    results_dir: PathBuf,
     #[command(flatten)]
-    output: OutputArgs,
+    common: RecordsArgs,
 }
 
 #[derive(Serialize)]
@@ -63,13 +60,21 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     if envs.is_empty() {
         envs = industrial();
     }
+    let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
-    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.common.results_dir))?;
     let looks = Looks { plan: args.plan.plan(), looks: 1, cases: 1, same_work: true };
     let mut results = Vec::new();
     for (env, &num_envs) in envs.iter().flat_map(|env| args.num_envs.iter().map(move |n| (*env, n))) {
-        let quiet = args.output.quiet;
-        let mut runner = Runner { session: &mut session, own: &own, against: None, looks, quiet, suite: "safety" };
+        let mut runner = Runner {
+            session: &mut session,
+            own: &own,
+            against: None,
+            looks,
+            monitor: &mut monitor,
+            quiet: args.common.output.quiet,
+            suite: "safety",
+        };
         let overhead = runner.overhead(&CaseSpec::rollout(env, num_envs))?;
         results.push(Row {
             environment: env.to_owned(),
@@ -81,7 +86,8 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
             checksum: overhead.checksum,
         });
     }
-    if args.output.json {
+    monitor.close()?;
+    if args.common.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
         return print_json(&Document { run_id, records, results });
     }

@@ -34,6 +34,7 @@ use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
@@ -71,6 +72,8 @@ pub(crate) struct SuiteArgs {
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
     #[command(flatten)]
+    monitor: ProcessMonitorArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -83,6 +86,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         crate::files::check_target(&place)?;
     }
     let baseline = Baseline::find(args, &place)?;
+    let mut monitor = args.monitor.start()?;
     let own = own_binary()?;
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
@@ -99,8 +103,15 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         if !args.output.quiet {
             eprintln!("{} of {}: {}", number + 1, items.len(), item.name);
         }
-        let (quiet, against) = (args.output.quiet, copies.as_ref());
-        let mut runner = Runner { session: &mut session, own: &own, against, looks, quiet, suite: "suite" };
+        let mut runner = Runner {
+            session: &mut session,
+            own: &own,
+            against: copies.as_ref(),
+            looks,
+            monitor: &mut monitor,
+            quiet: args.output.quiet,
+            suite: "suite",
+        };
         let mut outcome = match runner.run(item) {
             Ok(outcome) => outcome,
             // One that cannot be measured must not cost what the others showed.
@@ -119,6 +130,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         }
         outcomes.push(outcome);
     }
+    monitor.close()?;
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
     if !failed.is_empty() {

@@ -18,8 +18,8 @@ use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
 use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
-use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
-use crate::args::{OutputArgs, TuneArgs, count};
+use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, own_binary, print_noise};
+use crate::args::{OutputArgs, TuneArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -163,13 +163,15 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
     let plan = args.plan.plan();
     let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let mut monitored = Ok(());
     let outcomes = precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, process| {
         tally.advance(&case.id());
-        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
+        // One that failed says so elsewhere.
+        if let Ok(process) = process {
+            monitor.heard(case, process, |line| tally.line(line));
+        }
     });
     drop(tally);
-    monitored.and_then(|()| monitor.close())?;
+    monitor.close()?;
 
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();

@@ -25,10 +25,11 @@ use serde_json::json;
 
 use self::libraries::{Entry, Library, Question, Setup};
 use self::trajectories::Check;
-use super::options::{ResultsArgs, memory_budget, own_binary};
-use crate::args::{OutputArgs, count};
+use super::options::{ResultsArgs, own_binary};
+use crate::args::{OutputArgs, count, memory_budget};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::monitoring::ProcessMonitorArgs;
 use crate::{machine, workloads};
 
 #[derive(Debug, Args)]
@@ -63,6 +64,8 @@ pub(crate) struct ComparisonArgs {
     /// Refuse a number of environments that needs more: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
     memory_budget: MemoryBudget,
+    #[command(flatten)]
+    monitor: ProcessMonitorArgs,
     #[command(flatten)]
     results: ResultsArgs,
     #[command(flatten)]
@@ -132,6 +135,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let libraries: Vec<Library> = Library::ALL.into_iter().filter(chosen).collect();
     let quiet = args.print.quiet;
     let target = args.results.target("comparison_cpu")?;
+    let mut monitor = args.monitor.start()?;
     // Those of ours; what other libraries need is not known, and is more.
     let case = CaseSpec::host_api(&env, args.num_envs);
     if let Err(why) = workloads::fits(&workloads::predicted(&case)?, args.memory_budget.bytes()) {
@@ -151,8 +155,9 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
         sample: Duration::from_millis(args.sample_ms.into()),
         ..Plan::default()
     };
-    let contestants: Vec<Contestant> = prepared.iter().filter_map(|entry| entry.contestant.clone()).collect();
-    let processes = turns::take_turns(&contestants, &plan, |set| {
+    let runs = prepared.iter().filter_map(|entry| entry.contestant.clone().map(|runs| (entry.case_id(&runs), runs)));
+    let (names, contestants): (Vec<String>, Vec<Contestant>) = runs.unzip();
+    let processes = turns::take_turns(&contestants, &plan, |set, last| {
         if !quiet {
             eprintln!(
                 "set {} of {}: {} programs took {} turns",
@@ -162,7 +167,14 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
                 plan.samples
             );
         }
+        for ((name, contestant), process) in names.iter().zip(&contestants).zip(last) {
+            if let Some(process) = process {
+                let num_envs = contestant.case.num_envs;
+                monitor.heard_as((name.clone(), None), num_envs, process, |line| eprintln!("{line}"));
+            }
+        }
     });
+    monitor.close()?;
     let mut measured = processes.into_iter();
     let all: Vec<(Prepared, Option<Vec<Process>>)> = prepared
         .into_iter()
@@ -178,8 +190,8 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     for (entry, processes) in &all {
         if let (Some(processes), Some(contestant)) = (processes, &entry.contestant) {
             let mut case = contestant.case.record(&session.run.run_id, "comparison");
+            case.case_id = entry.case_id(contestant);
             if entry.row.library != "phalanx" {
-                case.case_id = format!("{}/{}/{}", entry.row.library, entry.row.mode, case.case_id);
                 case.extra.insert("library".to_owned(), json!(entry.row.library));
             }
             case.extra.insert("library_version".to_owned(), json!(entry.row.library_version));
@@ -207,6 +219,17 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
 struct Prepared {
     row: Row,
     contestant: Option<Contestant>,
+}
+
+impl Prepared {
+    /// What records call it: a case of another library is none of ours.
+    fn case_id(&self, contestant: &Contestant) -> String {
+        let id = contestant.case.id();
+        match self.row.library {
+            "phalanx" => id,
+            other => format!("{other}/{}/{id}", self.row.mode),
+        }
+    }
 }
 
 /// Finds what is installed, checks that it computes the same, and chooses the fastest configuration of each row.

@@ -1,0 +1,109 @@
+//! `--monitor` of the commands that take long.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
+const CASE: &str = "CartPole-v1/n64/k8";
+
+/// Commands of `bench` that only read what is stored.
+const SHORT: [&str; 6] = ["cite", "compare", "help", "plot", "report", "trend"];
+
+/// The commands that a help text lists.
+fn listed(help: &str) -> Vec<&str> {
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A description that goes on in the next line stands further to the right.
+    let named = commands.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    named.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+#[test]
+fn every_long_command_has_a_monitor() {
+    let help = common::stdout(&["bench", "--help"]);
+    let bench = listed(&help);
+    assert!(SHORT.iter().all(|short| bench.contains(short)) && bench.contains(&"suite"), "{bench:?}");
+    let long = bench.into_iter().filter(|name| !SHORT.contains(name)).map(|name| vec!["bench", name]);
+    let others = [&["rollout"][..], &["demo"], &["demo", "performance"], &["autotune"]];
+    let tuning = [&["autotune", "verify"][..], &["autotune", "max-envs"]];
+    for mut command in long.chain(others.into_iter().chain(tuning).map(<[_]>::to_vec)) {
+        command.push("--help");
+        assert!(common::stdout(&command).contains("--monitor"), "{command:?}");
+    }
+}
+
+/// Runs a command with a monitor and a log; answers what the monitor told, and checks the log and the JSON.
+fn monitored(folder: &Path, arguments: &[&str]) -> Vec<String> {
+    let log = folder.join("metrics.jsonl");
+    let mut command = Command::new(PHALANX);
+    command.args(arguments).args(["--monitor", "1", "--metrics-log"]).arg(&log).arg("--json");
+    let output = command.current_dir(folder).env("PHALANX_CACHE_DIR", folder.join("cache")).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    // Exactly one document: anything beside it would not be read.
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert!(document.is_object(), "{arguments:?}: {document}");
+    let told: Vec<String> = said.lines().filter(|line| line.contains("step=")).map(str::to_owned).collect();
+    assert!(!told.is_empty(), "{arguments:?}: {said}");
+    for line in &told {
+        assert!([" sps=", " cpu=", "% mem="].iter().all(|field| line.contains(field)), "{line}");
+    }
+    let logged = std::fs::read_to_string(&log).unwrap();
+    let readings: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(readings.len(), told.len(), "{arguments:?}: {said}{logged}");
+    told
+}
+
+#[test]
+fn pairs_are_told_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["--case", CASE, "--pairs", "2", "--samples", "24", "--sample-ms", "1", "--quiet"];
+    let ab = monitored(folder.path(), &[&["bench", "ab", PHALANX, PHALANX, "--looks", "1"][..], &plan].concat());
+    let sides: Vec<_> = ab.iter().map(|line| line.split(" step=").next().unwrap()).collect();
+    let id = "CartPole-v1/fused_random_rollout/n64/t1/k8";
+    assert_eq!(sides, [format!("A {id}"), format!("B {id}"), format!("A {id}"), format!("B {id}")]);
+    assert!(ab.iter().all(|line| !line.contains("sps=?")), "{ab:?}");
+    let doctor = ["bench", "doctor", "--comparisons", "20", "--measured-pairs", "4"];
+    assert_eq!(monitored(folder.path(), &[&doctor[..], &plan].concat()).len(), 8);
+}
+
+#[test]
+fn every_process_of_a_suite_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["--samples", "3", "--sample-ms", "1", "--quiet"];
+    let suite = ["bench", "suite", "--categories", "startup", "--pairs", "2"];
+    let starts = monitored(folder.path(), &[&suite[..], &plan].concat());
+    assert!(starts.len() >= 8 && starts.len().is_multiple_of(4), "four starts of each environment: {starts:?}");
+    let safety = ["bench", "safety", "--env", "cstr", "--num-envs", "1", "--pairs", "2", "--sample-ms", "1"];
+    assert_eq!(monitored(folder.path(), &safety).len(), 2 * 7, "the least number of pairs");
+}
+
+#[test]
+fn what_is_not_timed_has_no_speed_but_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = ["--num-envs", "64", "--scan-chunk-size", "8", "--repeats", "2", "--quiet"];
+    let memory = monitored(folder.path(), &[&["bench", "memory", "--profile", "both"][..], &sizes].concat());
+    let unknown: Vec<bool> = memory.iter().map(|line| line.contains(" step=0 sps=? cpu=?% mem=")).collect();
+    assert_eq!(unknown, [true, true, false, false], "{memory:?}");
+    let most = ["autotune", "max-envs", "--env", "cartpole", "--memory-budget", "20M", "--threads", "1", "--quiet"];
+    let most = [&most[..], &["--time-budget", "1"]].concat();
+    assert!(monitored(folder.path(), &most).iter().all(|line| line.contains(" sps=? ")));
+}
+
+#[test]
+fn other_programs_and_loops_in_this_process_are_told_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let comparison = ["bench", "comparison", "--library", "phalanx", "--num-envs", "16", "--processes", "2"];
+    let told =
+        monitored(folder.path(), &[&comparison[..], &["--samples", "2", "--sample-ms", "1", "--quiet"]].concat());
+    assert!(told.len() >= 2 && told.iter().all(|line| line.contains("CartPole-v1")), "{told:?}");
+    let tune = ["--env", "cartpole", "--num-envs", "64", "--threads", "1", "--time-budget", "1", "--sample-ms", "1"];
+    monitored(folder.path(), &[&["autotune", "--force", "--quiet"][..], &tune].concat());
+    let verify = ["autotune", "verify", "--rounds", "3", "--most-seconds", "1", "--quiet"];
+    monitored(folder.path(), &[&verify[..], &tune].concat());
+    if cfg!(target_os = "linux") {
+        monitored(folder.path(), &["bench", "profile", CASE, "--seconds", "0.2", "--quiet"]);
+    }
+}
