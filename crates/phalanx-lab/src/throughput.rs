@@ -6,6 +6,7 @@ use crate::campaign::{Measured, Process, typical_time};
 use crate::case::CaseSpec;
 use crate::record::{Checksum, Kind, Run};
 use crate::stats::descriptive::{mean, median, population_sd};
+use crate::stats::growth::{Regime, call_regimes};
 use crate::stats::interval::Interval;
 use crate::stats::scaling;
 use crate::{Error, Result};
@@ -304,6 +305,44 @@ pub fn scaling(rows: &[Row]) -> Vec<ScalingPoint> {
     points
 }
 
+/// Sizes without which a line through the times of calls says nothing that the sizes do not say themselves.
+const LEAST_SIZES: usize = 3;
+
+/// How the time of a step of all environments grows with their number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallScaling {
+    /// The environment.
+    pub env_name: String,
+    /// What acts.
+    pub agent: String,
+    /// What was timed.
+    pub kind: Kind,
+    /// Threads.
+    pub threads: usize,
+    /// A model for each range of sizes that one cache holds, the smallest sizes first.
+    pub regimes: Vec<Regime>,
+}
+
+/// Fits what [`scaling`] found at three sizes or more: the fixed time of a step of all environments, and that of each.
+pub fn call_scaling(points: &[ScalingPoint]) -> Vec<CallScaling> {
+    let series = |a: &ScalingPoint, b: &ScalingPoint| {
+        (&a.env_name, &a.agent, a.kind, a.threads) == (&b.env_name, &b.agent, b.kind, b.threads)
+    };
+    let call = |point: &ScalingPoint| {
+        let num_envs = point.num_envs as f64;
+        (num_envs, 1e9 * num_envs / point.steps_per_second)
+    };
+    let sizes = points.chunk_by(series).filter(|sizes| sizes.len() >= LEAST_SIZES);
+    let fitted = sizes.map(|sizes| CallScaling {
+        env_name: sizes[0].env_name.clone(),
+        agent: sizes[0].agent.clone(),
+        kind: sizes[0].kind,
+        threads: sizes[0].threads,
+        regimes: call_regimes(&sizes.iter().map(call).collect::<Vec<_>>()),
+    });
+    fitted.collect()
+}
+
 /// The chunk size to use among those measured with one number of environments: the smallest whose rate is within 2 % of
 /// the best.
 pub fn best_chunk(rates: &[(usize, f64)]) -> Option<usize> {
@@ -375,6 +414,17 @@ mod tests {
         let points = scaling(&rows);
         let found: Vec<_> = points.iter().map(|p| (p.num_envs, p.scan_chunk_size, p.efficiency, p.retention)).collect();
         assert_eq!(found, [(100, 8, 1.0, 0.25), (1000, 64, 0.4, 1.0), (10_000, 8, 0.02, 0.5)]);
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_fitted_from_three_sizes_on() {
+        // 4 us for a step of all, and 2.5 ns for each environment.
+        let rate = |num_envs: usize| 1e9 * num_envs as f64 / (4000.0 + 2.5 * num_envs as f64);
+        let rows = [16, 256, 4096].map(|num_envs| row(num_envs, 8, rate(num_envs)));
+        let fitted = call_scaling(&scaling(&rows));
+        let [CallScaling { regimes, .. }] = &fitted[..] else { panic!("{fitted:?}") };
+        assert!((regimes[0].model.half_speed_envs() - 1600.0).abs() < 1e-6, "{regimes:?}");
+        assert_eq!(call_scaling(&scaling(&rows[..2])), []);
     }
 
     #[test]

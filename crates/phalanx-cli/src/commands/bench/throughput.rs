@@ -13,9 +13,11 @@ use phalanx_lab::guards::Readings;
 use phalanx_lab::precision;
 use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
-use phalanx_lab::stats::interval::CONFIDENCE;
+use phalanx_lab::stats::growth::Regime;
+use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
-use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
+use phalanx_lab::stats::verdict::{Better, judge_target};
+use phalanx_lab::throughput::{self as lab, CallScaling, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, memory_budget, own_binary, print_noise};
@@ -89,6 +91,8 @@ struct Report<'a> {
     table: PathBuf,
     rows: &'a [ReportRow],
     scaling: &'a [ScalingPoint],
+    /// How the time of a step of all environments grows with their number.
+    call_scaling: &'a [CallScaling],
     thread_scaling: &'a [ThreadScaling],
     /// The chunk size to use at each number of environments where several were measured.
     best_chunks: &'a [BestChunk],
@@ -212,6 +216,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
             table,
             rows: &rows,
             scaling: &scaling,
+            call_scaling: &lab::call_scaling(&scaling),
             thread_scaling: &thread_scaling,
             best_chunks: &best_chunks,
             guards,
@@ -368,17 +373,7 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
     let header =
         ["environment", "envs", "chunk", "threads", "steps/s", "95 % interval", "efficiency", "retention", "startup"];
     let with_scaling = lines.into_iter().zip(rows).map(|(line, row)| {
-        let point = scaling.iter().find(|point| {
-            (&point.env_name, &point.agent, point.kind, point.threads, point.num_envs, point.scan_chunk_size)
-                == (
-                    &row.row.env_name,
-                    &row.row.agent,
-                    row.row.kind,
-                    row.row.threads,
-                    row.row.num_envs,
-                    row.row.scan_chunk_size,
-                )
-        });
+        let point = scaling.iter().find(|point| is_of(row, point));
         let share = |value: Option<f64>| match value {
             Some(small) if small < 0.01 => format!("{small:.1e}"),
             Some(value) => format!("{value:.3}"),
@@ -395,13 +390,29 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
     }
     for point in scaling.iter().filter(|point| point.num_envs == GOAL_ENVS) {
         let ScalingPoint { env_name, steps_per_second, retention, .. } = point;
-        let verdict = |good: bool| if good { "good" } else { "below the goal" };
+        let interval = rows.iter().find(|row| is_of(row, point)).and_then(|row| row.throughput_ci95);
+        let interval = interval.map(|[low, high]| Interval { low, high });
+        // A share of the best of all sizes has no interval of its own.
+        let retained = Interval::point(*retention);
         text += &format!(
             "{env_name} at 100K environments: {} steps/s (goal 1M: {}), retention {retention:.2} (goal 0.8: {})\n",
             format_number(*steps_per_second),
-            verdict(*steps_per_second > GOAL_RATE),
-            verdict(*retention > GOAL_RETENTION)
+            judge_target(interval, GOAL_RATE, Better::Higher).name(),
+            judge_target(Some(retained), GOAL_RETENTION, Better::Higher).name()
         );
+    }
+    for CallScaling { env_name, threads, regimes, .. } in lab::call_scaling(scaling) {
+        // A fixed time that is lost in the noise may come out below 0, and then there is no knee.
+        for Regime { smallest_envs, largest_envs, model } in regimes.iter().filter(|regime| regime.model.has_knee()) {
+            text += &format!(
+                "{env_name} on {threads} threads, {smallest_envs} to {largest_envs} environments: {} for a step of all \
+                 and {:.2} ns for each, half of {} steps/s at {:.0} environments\n",
+                format_seconds(model.call_ns / 1e9),
+                model.env_ns,
+                format_number(model.limit_steps_per_second()),
+                model.half_speed_envs()
+            );
+        }
     }
     for ThreadScaling { env_name, num_envs, points, law, .. } in threads {
         let shares: Vec<_> = points
@@ -410,14 +421,24 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
             .collect();
         text += &format!("{env_name} x {num_envs} by threads (steps/s, efficiency): {}\n", shares.join(", "));
         if let Some(law) = law {
-            let law = law.law;
-            text += &format!("  contention {:.4}, coherence {:.6}\n", law.contention, law.coherence);
+            let peak = law.peak_threads.map(|threads| format!(", fastest on {threads:.1} threads")).unwrap_or_default();
+            let ScalingIntervals { law, amdahl, .. } = law;
+            text += &format!(
+                "  contention {:.4}, coherence {:.6}{peak}; by Amdahl's law alone {:.4} is serial\n",
+                law.contention, law.coherence, amdahl.contention
+            );
         }
     }
     for BestChunk { env_name, num_envs, scan_chunk_size, .. } in chunks {
         text += &format!("{env_name} x {num_envs}: use scan_chunk_size {scan_chunk_size}\n");
     }
     text
+}
+
+/// Whether a point of the scaling is that of a row.
+fn is_of(ReportRow { row, .. }: &ReportRow, point: &ScalingPoint) -> bool {
+    (&point.env_name, &point.agent, point.kind, point.threads, point.num_envs, point.scan_chunk_size)
+        == (&row.env_name, &row.agent, row.kind, row.threads, row.num_envs, row.scan_chunk_size)
 }
 
 /// The size at which the goals are stated, and the goals.
