@@ -112,15 +112,10 @@ impl ProcessMonitorArgs {
 
 impl ProcessMonitoring {
     /// A process has ended; one that failed says so elsewhere.
-    pub(crate) fn heard(
-        &mut self,
-        case: &CaseSpec,
-        process: &phalanx_lab::Result<Process>,
-        tally: &Tally,
-    ) -> Result<(), Failure> {
+    pub(crate) fn heard(&mut self, case: &CaseSpec, process: Option<&Process>, tally: &Tally) -> Result<(), Failure> {
         self.heard += 1;
         let due = self.interval.is_some_and(|interval| self.heard.is_multiple_of(interval));
-        let Some(process) = process.as_ref().ok().filter(|_| due) else { return Ok(()) };
+        let Some(process) = process.filter(|_| due) else { return Ok(()) };
         let told = ProcessReading { case: case.id(), reading: reading(case, process) };
         tally.line(&format!("{} {}", told.case, told.reading));
         if let Some(log) = &self.log {

@@ -2,8 +2,9 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{json, phalanx, stdout};
 use serde_json::Value;
@@ -97,7 +98,9 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     assert_eq!(text.lines().count(), 9);
     let records = lines(&folder.0.path().join(&names[1]));
     let count = |kind: &str| records.iter().filter(|record| record["type"] == kind).count();
-    assert_eq!((count("run"), count("case"), count("sample"), count("summary")), (1, 8, 24, 8));
+    assert_eq!((count("run"), count("case"), count("sample"), count("summary")), (1, 8, 24, 16));
+    let unfinished = records.iter().filter(|record| record["complete"] == false).count();
+    assert_eq!(unfinished, 8, "each case is summed up after its only process, and when all is done");
 
     let table = folder.0.path().join(&names[0]);
     let cited = stdout(&["bench", "cite", table.to_str().unwrap(), "--num-envs", "64"]);
@@ -107,6 +110,65 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     }
     let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json", "--quiet"]);
     assert_eq!(from_records["env"], "CartPole-v1");
+}
+
+/// Starts a measurement that would take minutes, and ends it by a signal once it has recorded a point. Answers what it
+/// said on standard error, how it ended, and its records.
+#[cfg(unix)]
+fn ended_early(command: &[&str], folder: &Folder, signal: &str) -> (String, std::process::ExitStatus, PathBuf) {
+    let long = ["--processes", "1000", "--samples", "3", "--sample-ms", "1", "--quiet", "--results-dir", folder.path()];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_phalanx"))
+        .args(command)
+        .args(long)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let records = loop {
+        assert!(
+            start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+            "nothing is recorded"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+        let found = folder.names().into_iter().map(|name| folder.0.path().join(name)).find(|path| {
+            std::fs::read_to_string(path).is_ok_and(|text| text.contains(r#""type":"summary""#) && text.ends_with('\n'))
+        });
+        if let Some(path) = found {
+            break path;
+        }
+    };
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    (String::from_utf8(output.stderr).unwrap(), output.status, records)
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_measured_survives_an_interrupt() {
+    for command in [&["bench", "throughput", "--num-envs", "64"][..], &["bench", "baseline", "--batch-sizes", "1"]] {
+        let folder = Folder::new();
+        let (said, status, records) = ended_early(command, &folder, "-INT");
+        assert_eq!(status.code(), Some(130), "{said}");
+        assert_eq!(said, format!("interrupted: what was measured so far is in {}\n", records.display()));
+        let path = records.to_str().unwrap();
+        let point = lines(&records).into_iter().rfind(|record| record["type"] == "summary").unwrap();
+        assert_eq!(point["complete"], false, "{point}");
+        let cited = json(&["bench", "cite", path, "--json"]);
+        let rate = |point: &Value| 1e9 / point["t_median"].as_f64().unwrap();
+        assert_eq!(cited["steps_per_second"].as_f64().unwrap(), rate(&point), "the last summary counts");
+        let trend = json(&["bench", "trend", "--history", folder.path(), "--json"]);
+        assert_eq!(trend["series"][0]["entries"].as_array().unwrap().len(), 1, "{trend}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_measured_survives_a_kill() {
+    let folder = Folder::new();
+    let (said, status, records) = ended_early(&["bench", "throughput", "--num-envs", "64"], &folder, "-KILL");
+    assert_eq!((said.as_str(), status.code()), ("", None));
+    json(&["bench", "cite", records.to_str().unwrap(), "--json"]);
 }
 
 #[test]

@@ -358,6 +358,7 @@ pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> 
         n_eff: Some(times.iter().map(|times| descriptive::effective_size(times)).sum()),
         outliers: Outliers { mild: labelled(Outlier::Mild), severe: labelled(Outlier::Severe), extra: Map::new() },
         memory,
+        complete: None,
         extra: Map::new(),
     }
 }

@@ -308,6 +308,10 @@ pub struct Summary {
     pub outliers: Outliers,
     /// Memory figures by name, in bytes.
     pub memory: Map<String, Value>,
+    /// False while more processes are to follow: a later summary of the same case and arm takes its place, unless the
+    /// run was ended early. Not there once all have been measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_lab::budget::MemoryBudget;
-use phalanx_lab::campaign::Process;
-use phalanx_lab::case::rule_of_thumb;
+use phalanx_lab::campaign::{Measured, Process};
+use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
+use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::precision;
 use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
@@ -25,7 +26,7 @@ use crate::args::{OutputArgs, TuneArgs, count};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
-use crate::monitoring::ProcessMonitorArgs;
+use crate::monitoring::{ProcessMonitorArgs, ProcessMonitoring};
 use crate::tally::Tally;
 use crate::{machine, workloads};
 
@@ -76,6 +77,8 @@ pub(crate) struct ThroughputArgs {
 
 /// The sizes of environments that cost like a gene circuit, and of all others.
 const HEAVY: [&str; 2] = ["ccasr-gfp-control", "ccasr-gfp-sysid"];
+/// What records call the suite.
+const SUITE: &str = "throughput";
 /// Steps of a run at a size that is not in the matrix.
 const DEFAULT_STEPS: usize = 1000;
 /// Steps of a run over all environments: minutes at the speed of one core. More is a mistake.
@@ -136,12 +139,12 @@ struct BestChunk {
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let device = args.device.resolve()?;
     let jobs = tuned(jobs(args)?, args)?;
-    let mut monitor = args.monitor.start()?;
+    let monitor = args.monitor.start()?;
     let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
     let target = args.results.target(&format!("throughput_{device}"))?;
-    let binary = own_binary()?;
     let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
     let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
+    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
@@ -165,15 +168,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
 
     let open: Vec<usize> = (0..jobs.len()).filter(|at| refused[*at].is_none()).collect();
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
-    let plan = args.plan.plan();
-    let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let mut monitored = Ok(());
-    let outcomes = precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, process| {
-        tally.advance(&case.id());
-        monitored = std::mem::replace(&mut monitored, Ok(())).and_then(|()| monitor.heard(case, process, &tally));
-    });
-    drop(tally);
-    monitored.and_then(|()| monitor.close())?;
+    let outcomes = measure(&mut session, SUITE, &cases, &args.plan, monitor, args.output.quiet)?;
 
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();
@@ -181,7 +176,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
         let outcome = outcomes.iter().position(|(of, _)| *of == at).map(|position| outcomes.swap_remove(position).1);
         rows.push(match outcome {
             Some(Ok(measured)) => {
-                session.record_measured(&measured, "throughput")?;
+                session.record_complete(&measured)?;
                 ReportRow {
                     row: Row::measured(job, &session.run, facts, &measured),
                     throughput_ci95: lab::rate(&measured).1,
@@ -205,6 +200,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
+    drop(unfinished);
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
     let guards = session.guards();
     print_noise(&guards);
@@ -228,6 +224,35 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     };
     // A size that is left out is a row; a run that measured nothing at all has failed.
     commands::concluded(printed, if plain.iter().any(|row| row.success) { 0 } else { 1 })
+}
+
+/// Measures cases and records each process when it ends, so that an interrupt costs the one at work and no other. Whoever
+/// calls this records that a case is complete.
+pub(super) fn measure(
+    session: &mut Session,
+    suite: &str,
+    cases: &[CaseSpec],
+    plan: &PlanArgs,
+    mut monitor: ProcessMonitoring,
+    quiet: bool,
+) -> Result<Vec<phalanx_lab::Result<Measured>>, Failure> {
+    let (binary, patience, plan) = (own_binary()?, plan.patience(), plan.plan());
+    let mut tally = Tally::new("processes", cases.len() * plan.processes, quiet);
+    let mut kept = Ok(());
+    let outcomes = precision::measure(&binary, cases, &plan, patience, |case, so_far| {
+        tally.advance(&case.id());
+        let so_far = so_far.unwrap_or_default();
+        let mut keep = || -> Result<(), Failure> {
+            session.record_progress(case, suite, so_far)?;
+            monitor.heard(case, so_far.last(), &tally)
+        };
+        if kept.is_ok() {
+            kept = keep();
+        }
+    });
+    drop(tally);
+    kept.and_then(|()| monitor.close())?;
+    Ok(outcomes)
 }
 
 /// What the flags ask for, in the order of the table.
