@@ -112,6 +112,24 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     assert_eq!(from_records["env"], "CartPole-v1");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn samples_tell_of_stolen_time_where_the_system_does() {
+    let folder = Folder::new();
+    let plan = ["--processes", "1", "--samples", "3", "--sample-ms", "100", "--time-budget", "0"];
+    let command = ["bench", "throughput", "--num-envs", "64", "--json", "--results-dir", folder.path()];
+    let report = json(&[&command[..], &plan].concat());
+    let records = lines(Path::new(report["records"].as_str().unwrap()));
+    // Some sandboxes have the file and count nothing.
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let counted = stat.split_whitespace().nth(1).is_some_and(|user| user != "0");
+    for sample in records.iter().filter(|record| record["type"] == "sample") {
+        let share = sample["steal"].as_f64();
+        assert_eq!(share.is_some(), counted, "{sample}");
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{sample}");
+    }
+}
+
 /// Starts a measurement that would take minutes, and ends it by a signal once it has recorded a point. Answers what it
 /// said on standard error, how it ended, and its records.
 #[cfg(unix)]

@@ -169,7 +169,7 @@ impl Session {
                 cpu_ns: timing.cpu_ns,
                 steps: timing.steps,
                 checksum: timing.checksum,
-                steal: None,
+                steal: timing.steal,
                 steady: index >= discarded && process.is_steady(),
                 extra: Map::new(),
             }))?;
@@ -252,8 +252,8 @@ mod tests {
     fn process(records: &[Record], number: u64) -> Process {
         let timing = |record: &Record| match record {
             Record::Sample(sample) if sample.process == number => {
-                let Sample { wall_ns, cpu_ns, steps, checksum, .. } = *sample;
-                Some(Timing { wall_ns, cpu_ns, steps, checksum })
+                let Sample { wall_ns, cpu_ns, steps, checksum, steal, .. } = *sample;
+                Some(Timing { wall_ns, cpu_ns, steps, checksum, steal })
             }
             _ => None,
         };

@@ -373,7 +373,8 @@ mod tests {
 
     #[test]
     fn a_row_states_times_of_a_whole_run() {
-        let sample = |wall_ns| Timing { wall_ns, cpu_ns: Some(2 * wall_ns), steps: 1000, checksum: Checksum(1) };
+        let sample =
+            |wall_ns| Timing { wall_ns, cpu_ns: Some(2 * wall_ns), steps: 1000, checksum: Checksum(1), steal: None };
         let ready = Ready {
             startup_ns: 3_000_000,
             workload: WorkloadMemory::default(),

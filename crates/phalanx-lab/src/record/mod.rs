@@ -207,7 +207,8 @@ pub struct Sample {
     pub steps: u64,
     /// Proof that the outputs were produced.
     pub checksum: Checksum,
-    /// The share of CPU time stolen meanwhile, where the system tells.
+    /// The share of the machine's CPU time stolen meanwhile, where the system tells and the sample was long enough for it:
+    /// it counts in steps of 10 ms.
     pub steal: Option<f64>,
     /// Whether it belongs to the steady state.
     pub steady: bool,
