@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{Measured, Process, typical_time};
+use crate::campaign::{self, Measured, Process, typical_time};
 use crate::case::CaseSpec;
+use crate::guards::Readings;
 use crate::record::{Checksum, Kind, Run};
 use crate::stats::descriptive::{mean, median, population_sd};
 use crate::stats::growth::{Regime, call_regimes};
@@ -227,6 +228,20 @@ pub fn cpu_percent(measured: &Measured) -> Option<f64> {
     cpu.filter(|_| wall > 0).map(|cpu| 100.0 * cpu as f64 / wall as f64)
 }
 
+/// Why the rate of these processes is noisy, if it is: more than one in ten reached no steady state, or guards refuse.
+pub fn noise(processes: &[Process], guards: &Readings) -> Option<String> {
+    let mut reasons = Vec::new();
+    if campaign::is_noisy(processes) {
+        let unsteady = processes.iter().filter(|process| process.steady.is_some() && !process.is_steady()).count();
+        reasons.push(format!("{unsteady} of {} processes reached no steady state", processes.len()));
+    }
+    let refusing: Vec<_> = guards.refusing().collect();
+    if !refusing.is_empty() {
+        reasons.push(format!("the guards refuse ({})", refusing.join(", ")));
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
 /// Rows that differ in chunk size and threads only must have computed the same.
 pub fn check_same_results(rows: &[Row]) -> Result<()> {
     let of = |row: &Row| (row.env_name.clone(), row.agent.clone(), row.kind, row.num_envs, row.num_steps);
@@ -399,6 +414,22 @@ mod tests {
         assert_eq!(cpu_percent(&measured), Some(200.0));
         let (rate, Some([low, high])) = rate(&measured) else { panic!() };
         assert!(low < rate && rate < high && rate == 500e6, "{low} {rate} {high}");
+    }
+
+    #[test]
+    fn what_never_settled_or_was_disturbed_is_noisy() {
+        let restful = Process::of_times((0..24).map(|i| 10.0 + 0.01 * f64::from(i % 3)));
+        let restless = Process::of_times((0..24).map(|i| if i < 20 { 10.0 } else { 12.0 } + 0.01 * f64::from(i % 3)));
+        let short = Process::of_times([10.0, 20.0].into_iter());
+        let quiet = Readings::default();
+        assert_eq!(noise(&[restful.clone(), short], &quiet), None);
+        let processes = [restful, restless];
+        assert_eq!(noise(&processes, &quiet).unwrap(), "1 of 2 processes reached no steady state");
+        let refused = r#"{"load": {"value": 2.0, "status": "refuse"}, "smt": {"value": 2.0, "status": "warn"}}"#;
+        let disturbed: Readings = serde_json::from_str(refused).unwrap();
+        assert_eq!(noise(&processes[..1], &disturbed).unwrap(), "the guards refuse (load)");
+        let both = "1 of 2 processes reached no steady state; the guards refuse (load)";
+        assert_eq!(noise(&processes, &disturbed).unwrap(), both);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `phalanx bench throughput`: steps per second by number of environments, chunk size and threads.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -17,7 +18,7 @@ use phalanx_lab::session::Session;
 use phalanx_lab::stats::growth::Regime;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
-use phalanx_lab::stats::verdict::{Better, judge_target};
+use phalanx_lab::stats::verdict::{Better, Verdict, judge_target};
 use phalanx_lab::throughput::{self as lab, CallScaling, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
@@ -110,6 +111,8 @@ struct ReportRow {
     throughput_ci95: Option<[f64; 2]>,
     cpu_percent: Option<f64>,
     processes: usize,
+    /// Why it is noisy, if it is: then it shows nothing.
+    noisy: Option<String>,
     /// Nanoseconds for each step, of the steady samples.
     #[serde(skip)]
     times: Vec<f64>,
@@ -170,6 +173,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
     let outcomes = measure(&mut session, SUITE, &cases, &args.plan, monitor, args.output.quiet)?;
 
+    let guards = session.guards();
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();
     for (at, (job, facts)) in jobs.iter().zip(facts).enumerate() {
@@ -182,6 +186,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
                     throughput_ci95: lab::rate(&measured).1,
                     cpu_percent: lab::cpu_percent(&measured),
                     processes: measured.processes.len(),
+                    noisy: lab::noise(&measured.processes, &guards),
                     times: measured.processes.iter().flat_map(Process::times).collect(),
                 }
             }
@@ -191,7 +196,14 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
                     _ => refused[at].take().unwrap_or_default(),
                 };
                 let row = Row::failed(job, &session.run, facts, reason);
-                ReportRow { row, throughput_ci95: None, cpu_percent: None, processes: 0, times: Vec::new() }
+                ReportRow {
+                    row,
+                    throughput_ci95: None,
+                    cpu_percent: None,
+                    processes: 0,
+                    noisy: None,
+                    times: Vec::new(),
+                }
             }
         });
     }
@@ -202,7 +214,6 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     write_csv(&table, &plain)?;
     drop(unfinished);
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
-    let guards = session.guards();
     print_noise(&guards);
     let printed = if args.output.json {
         print_json(&Report {
@@ -395,8 +406,18 @@ fn best_chunks(rows: &[Row]) -> Vec<BestChunk> {
 
 fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling], chunks: &[BestChunk]) -> String {
     let lines: Vec<_> = rows.iter().map(line).collect();
-    let header =
-        ["environment", "envs", "chunk", "threads", "steps/s", "95 % interval", "efficiency", "retention", "startup"];
+    let header = [
+        "environment",
+        "envs",
+        "chunk",
+        "threads",
+        "steps/s",
+        "95 % interval",
+        "efficiency",
+        "retention",
+        "startup",
+        "verdict",
+    ];
     let with_scaling = lines.into_iter().zip(rows).map(|(line, row)| {
         let point = scaling.iter().find(|point| is_of(row, point));
         let share = |value: Option<f64>| match value {
@@ -406,24 +427,29 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
         };
         let [env, envs, chunk, threads, rate, interval, startup] = line;
         let (efficiency, retention) = (point.map(|point| point.efficiency), point.map(|point| point.retention));
-        [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup]
+        let verdict = if row.noisy.is_some() { Verdict::Noisy.name() } else { "" };
+        [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup, verdict.to_owned()]
     });
     let mut text = columns(header, &with_scaling.collect::<Vec<_>>());
     for row in rows.iter().filter(|row| !row.row.success) {
         let Row { env_name, num_envs, error, .. } = &row.row;
         text += &format!("{env_name} x {num_envs}: {}\n", error.as_deref().unwrap_or_default());
     }
+    let noises: BTreeSet<&str> = rows.iter().filter_map(|row| row.noisy.as_deref()).collect();
+    for reason in noises {
+        text += &format!("noisy: {reason}; do not quote these figures\n");
+    }
     for point in scaling.iter().filter(|point| point.num_envs == GOAL_ENVS) {
         let ScalingPoint { env_name, steps_per_second, retention, .. } = point;
-        let interval = rows.iter().find(|row| is_of(row, point)).and_then(|row| row.throughput_ci95);
-        let interval = interval.map(|[low, high]| Interval { low, high });
+        let row = rows.iter().find(|row| is_of(row, point) && row.noisy.is_none());
+        let interval = row.and_then(|row| row.throughput_ci95).map(|[low, high]| Interval { low, high });
         // A share of the best of all sizes has no interval of its own.
-        let retained = Interval::point(*retention);
+        let retained = row.map(|_| Interval::point(*retention));
         text += &format!(
             "{env_name} at 100K environments: {} steps/s (goal 1M: {}), retention {retention:.2} (goal 0.8: {})\n",
             format_number(*steps_per_second),
             judge_target(interval, GOAL_RATE, Better::Higher).name(),
-            judge_target(Some(retained), GOAL_RETENTION, Better::Higher).name()
+            judge_target(retained, GOAL_RETENTION, Better::Higher).name()
         );
     }
     for CallScaling { env_name, threads, regimes, .. } in lab::call_scaling(scaling) {
