@@ -10,6 +10,7 @@
 //! | 12 | too noisy to tell |
 //! | 13 | the sides of a comparison measure different things |
 //! | 14 | the sides of a comparison computed different things |
+//! | 130 | Ctrl-C ended a measurement; one line on stderr says where the part is that was done |
 
 mod args;
 mod commands;

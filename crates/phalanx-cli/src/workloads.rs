@@ -295,3 +295,21 @@ impl<T: ObsElement + Word> Workload for ResetWork<T> {
         Work { steps: iterations, checksum: checksum::total([self.checksum]) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_only_reset_are_no_steps() {
+        // Every step ends an episode, so that every other call only resets.
+        let short = CaseSpec {
+            settings: vec![("max_steps".to_owned(), "1".to_owned())],
+            ..CaseSpec::host_api("CartPole-v1", 3)
+        };
+        let mut work = of(&short).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(work.run(5).steps, 9);
+        assert_eq!(work.run(1).steps, 0, "the step before it ended all episodes");
+        assert_eq!(work.run(2).steps, 3);
+    }
+}

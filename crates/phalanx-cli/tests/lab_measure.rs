@@ -2,8 +2,9 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{json, phalanx, stdout};
 use serde_json::Value;
@@ -72,6 +73,12 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
         assert!(number("time_min_s") <= number("time_median_s") && number("time_median_s") <= number("time_max_s"));
         assert!(number("startup_s") > 0.0 && number("state_memory_mb") > 0.0);
     }
+    // Too few samples to look for a steady state, so that only the guards have a say.
+    let refused = report["guards"].as_object().unwrap().values().any(|guard| guard["status"] == "refuse");
+    for row in rows {
+        let reason = row["noisy"].as_str();
+        assert_eq!(reason.is_some_and(|reason| reason.starts_with("the guards refuse (")), refused, "{row}");
+    }
     let scaling = report["scaling"].as_array().unwrap();
     assert_eq!(scaling.len(), 4, "two sizes for each number of threads");
     assert_eq!((&scaling[0]["num_envs"], &scaling[0]["efficiency"]), (&Value::from(64), &Value::from(1.0)));
@@ -97,7 +104,9 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     assert_eq!(text.lines().count(), 9);
     let records = lines(&folder.0.path().join(&names[1]));
     let count = |kind: &str| records.iter().filter(|record| record["type"] == kind).count();
-    assert_eq!((count("run"), count("case"), count("sample"), count("summary")), (1, 8, 24, 8));
+    assert_eq!((count("run"), count("case"), count("sample"), count("summary")), (1, 8, 24, 16));
+    let unfinished = records.iter().filter(|record| record["complete"] == false).count();
+    assert_eq!(unfinished, 8, "each case is summed up after its only process, and when all is done");
 
     let table = folder.0.path().join(&names[0]);
     let cited = stdout(&["bench", "cite", table.to_str().unwrap(), "--num-envs", "64"]);
@@ -107,6 +116,83 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     }
     let from_records = json(&["bench", "cite", table.with_extension("jsonl").to_str().unwrap(), "--json", "--quiet"]);
     assert_eq!(from_records["env"], "CartPole-v1");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn samples_tell_of_stolen_time_where_the_system_does() {
+    let folder = Folder::new();
+    let plan = ["--processes", "1", "--samples", "3", "--sample-ms", "100", "--time-budget", "0"];
+    let command = ["bench", "throughput", "--num-envs", "64", "--json", "--results-dir", folder.path()];
+    let report = json(&[&command[..], &plan].concat());
+    let records = lines(Path::new(report["records"].as_str().unwrap()));
+    // Some sandboxes have the file and count nothing.
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let counted = stat.split_whitespace().nth(1).is_some_and(|user| user != "0");
+    for sample in records.iter().filter(|record| record["type"] == "sample") {
+        let share = sample["steal"].as_f64();
+        assert_eq!(share.is_some(), counted, "{sample}");
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{sample}");
+    }
+}
+
+/// Starts a measurement that would take minutes, and ends it by a signal once it has recorded a point. Answers what it
+/// said on standard error, how it ended, and its records.
+#[cfg(unix)]
+fn ended_early(command: &[&str], folder: &Folder, signal: &str) -> (String, std::process::ExitStatus, PathBuf) {
+    let long = ["--processes", "1000", "--samples", "3", "--sample-ms", "1", "--quiet", "--results-dir", folder.path()];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_phalanx"))
+        .args(command)
+        .args(long)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let records = loop {
+        assert!(
+            start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+            "nothing is recorded"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+        let found = folder.names().into_iter().map(|name| folder.0.path().join(name)).find(|path| {
+            std::fs::read_to_string(path).is_ok_and(|text| text.contains(r#""type":"summary""#) && text.ends_with('\n'))
+        });
+        if let Some(path) = found {
+            break path;
+        }
+    };
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    (String::from_utf8(output.stderr).unwrap(), output.status, records)
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_measured_survives_an_interrupt() {
+    for command in [&["bench", "throughput", "--num-envs", "64"][..], &["bench", "baseline", "--batch-sizes", "1"]] {
+        let folder = Folder::new();
+        let (said, status, records) = ended_early(command, &folder, "-INT");
+        assert_eq!(status.code(), Some(130), "{said}");
+        assert_eq!(said, format!("interrupted: what was measured so far is in {}\n", records.display()));
+        let path = records.to_str().unwrap();
+        let point = lines(&records).into_iter().rfind(|record| record["type"] == "summary").unwrap();
+        assert_eq!(point["complete"], false, "{point}");
+        let cited = json(&["bench", "cite", path, "--json"]);
+        let rate = |point: &Value| 1e9 / point["t_median"].as_f64().unwrap();
+        assert_eq!(cited["steps_per_second"].as_f64().unwrap(), rate(&point), "the last summary counts");
+        let trend = json(&["bench", "trend", "--history", folder.path(), "--json"]);
+        assert_eq!(trend["series"][0]["entries"].as_array().unwrap().len(), 1, "{trend}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_measured_survives_a_kill() {
+    let folder = Folder::new();
+    let (said, status, records) = ended_early(&["bench", "throughput", "--num-envs", "64"], &folder, "-KILL");
+    assert_eq!((said.as_str(), status.code()), ("", None));
+    json(&["bench", "cite", records.to_str().unwrap(), "--json"]);
 }
 
 #[test]

@@ -202,7 +202,8 @@ mod tests {
     /// A pair whose sides differ by a log ratio.
     fn pair(log_ratio: f64) -> PairRun {
         let side = |time: f64| {
-            let timing = Timing { wall_ns: (time * 1e6) as u64, cpu_ns: None, steps: 1_000_000, checksum: Checksum(1) };
+            let wall_ns = (time * 1e6) as u64;
+            let timing = Timing { wall_ns, cpu_ns: None, steps: 1_000_000, checksum: Checksum(1), steal: None };
             let ready = Ready {
                 startup_ns: 0,
                 workload: WorkloadMemory::default(),

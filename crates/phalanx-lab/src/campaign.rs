@@ -94,8 +94,13 @@ impl Process {
             rss_peak: Some(7),
         };
         let checksum = record::Checksum(1);
-        let timing =
-            |time: f64| Timing { wall_ns: (time * 1e6).round() as u64, cpu_ns: None, steps: 1_000_000, checksum };
+        let timing = |time: f64| Timing {
+            wall_ns: (time * 1e6).round() as u64,
+            cpu_ns: None,
+            steps: 1_000_000,
+            checksum,
+            steal: None,
+        };
         Self::new(ready, times.map(timing).collect())
     }
 
@@ -358,6 +363,7 @@ pub fn summary(run_id: &str, case_id: &str, arm: Arm, processes: &[Process]) -> 
         n_eff: Some(times.iter().map(|times| descriptive::effective_size(times)).sum()),
         outliers: Outliers { mild: labelled(Outlier::Mild), severe: labelled(Outlier::Severe), extra: Map::new() },
         memory,
+        complete: None,
         extra: Map::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! How to cite a result: throughput, hardware, configuration, environment, versions, from a stored file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -156,14 +157,13 @@ fn run_beside(table: &Path) -> Option<Run> {
 }
 
 fn of_records(path: &Path) -> Result<Vec<Citation>> {
-    let (mut run, mut case, mut found) = (None, None, Vec::new());
+    let (mut run, mut cases, mut found) = (None, BTreeMap::new(), BTreeMap::new());
     for record in record::read(path)?.records {
         match record {
             Record::Run(new) => run = Some(new),
-            Record::Case(new) => case = Some(new),
+            Record::Case(new) => _ = cases.insert(new.case_id.clone(), new),
             Record::Summary(summary) => {
-                let of = case.as_ref().filter(|case: &&record::Case| case.case_id == summary.case_id);
-                let (Some(run), Some(case)) = (&run, of) else { continue };
+                let (Some(run), Some(case)) = (&run, cases.get(&summary.case_id)) else { continue };
                 let number = |name: &str| case.params.get(name).and_then(|value| value.as_u64());
                 let citation = Citation {
                     steps_per_second: 1e9 / summary.t_median,
@@ -178,12 +178,13 @@ fn of_records(path: &Path) -> Result<Vec<Citation>> {
                     commit: None,
                     toolchain: None,
                 };
-                found.push(citation.with_run(run));
+                // A later summary takes the place of one that was made before all was measured.
+                found.insert((run.run_id.clone(), summary.case_id, summary.arm), citation.with_run(run));
             }
             Record::Sample(_) | Record::Verdict(_) => {}
         }
     }
-    Ok(found)
+    Ok(found.into_values().collect())
 }
 
 fn of_baseline(path: &Path) -> Result<Vec<Citation>> {

@@ -210,7 +210,7 @@ impl Counters {
     fn read() -> Self {
         Self {
             at: Instant::now(),
-            cpu_times: linux::read("/proc/stat").and_then(|text| cpu_times(&text)),
+            cpu_times: CpuTimes::read(),
             cpu_limit: Cgroups::of_this_process().and_then(|groups| groups.cpu_limit()),
             preemptions: linux::involuntary_switches(),
             thermal_throttles: thermal_throttles(),
@@ -226,6 +226,29 @@ struct CpuTimes {
     busy: u64,
     /// Time that was wanted but given to others.
     steal: u64,
+}
+
+impl CpuTimes {
+    fn read() -> Option<Self> {
+        linux::read("/proc/stat").and_then(|text| cpu_times(&text))
+    }
+}
+
+/// Measures the share of the CPU time that the hypervisor gives to others from now on.
+#[derive(Debug)]
+pub struct StealClock(Option<CpuTimes>);
+
+impl StealClock {
+    /// Begins to measure.
+    pub fn start() -> Self {
+        Self(CpuTimes::read())
+    }
+
+    /// The share until now; `None` where the system does not tell, or has counted nothing yet: it counts in steps of
+    /// 10 ms.
+    pub fn share(&self) -> Option<f64> {
+        steal_share(&self.0?, &CpuTimes::read()?)
+    }
 }
 
 /// The first line of `/proc/stat`.
@@ -372,6 +395,19 @@ mod tests {
         assert_eq!(reading.status, Status::Refuse);
         assert_eq!(steal_share(&before, &before), None, "nothing ran");
         assert_eq!(steal_share(&after, &before), None, "a counter ran backwards");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn stolen_time_is_known_after_some_work() {
+        let (clock, start) = (StealClock::start(), Instant::now());
+        while start.elapsed() < std::time::Duration::from_millis(200) {
+            std::hint::black_box(0);
+        }
+        // Some sandboxes have the file and count nothing.
+        let counted = CpuTimes::read().is_some_and(|times| times.busy > 0);
+        assert_eq!(clock.share().is_some(), counted);
+        assert!(clock.share().is_none_or(|share| (0.0..=1.0).contains(&share)));
     }
 
     #[test]

@@ -216,6 +216,7 @@ mod tests {
             n_eff: None,
             outliers: Outliers::default(),
             memory: Map::new(),
+            complete: None,
             extra: Map::new(),
         })
     }

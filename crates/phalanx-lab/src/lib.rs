@@ -21,6 +21,7 @@ pub mod function;
 pub mod guards;
 pub mod hash;
 pub mod history;
+pub mod interrupt;
 mod json;
 pub mod judgement;
 pub mod kpi;

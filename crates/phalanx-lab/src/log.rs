@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::{Error, Result};
+use crate::{Error, Result, interrupt};
 
 /// Lines that are usually kept back.
 pub const BUFFER_SIZE: usize = 1000;
@@ -78,40 +78,21 @@ impl Open {
     }
 }
 
-/// From now on an interrupt, a hang-up or a request to terminate first writes what open logs have kept back, and then
-/// ends the program as it would have without this.
-#[cfg(unix)]
+/// From now on an interrupt, a hang-up or a request to terminate first writes what open logs have kept back.
 pub fn flush_on_interrupt() -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use std::sync::OnceLock;
-
-    static LISTENING: OnceLock<()> = OnceLock::new();
-    if LISTENING.get().is_some() {
-        return Ok(());
-    }
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Error::Interrupt)?;
-    LISTENING.get_or_init(|| {
-        std::thread::spawn(move || {
-            for signal in &mut signals {
-                for log in locked(&LOGS).iter().filter_map(Weak::upgrade) {
-                    let _ = locked(&log).flush();
-                }
-                // Ends the process; if not, there is nothing better to do.
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-        });
-    });
-    Ok(())
+    interrupt::listen()
 }
 
-/// There is nothing to listen to here; logs are still written when they are closed or dropped.
-#[cfg(not(unix))]
-pub fn flush_on_interrupt() -> Result<()> {
-    Ok(())
+/// Writes what all open logs have kept back, as far as that is possible.
+#[cfg(unix)]
+pub(crate) fn flush_all() {
+    for log in locked(&LOGS).iter().filter_map(Weak::upgrade) {
+        let _ = locked(&log).flush();
+    }
 }
 
 /// A panic elsewhere must not keep lines from being written.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::Result;
 use crate::campaign::{self, Measured, Plan, Process};
 use crate::case::CaseSpec;
 use crate::stats::descriptive::median;
 use crate::stats::interval::Interval;
 use crate::stats::random::Stream;
+use crate::{Error, Result};
 
 /// The width that an interval should have at most, as a share of its middle.
 pub const WANTED_WIDTH: f64 = 0.02;
@@ -20,13 +20,14 @@ const LEAST_TO_STOP: usize = 5;
 /// Measures each case in `plan.processes` fresh processes, all cases in a new random order each time; then goes on with
 /// those that have fewer than five, or whose interval is wider than [`WANTED_WIDTH`], for as long as `patience` allows,
 /// counted from the start. It stops for width and never for the result; the intervals are then a little too narrow,
-/// which five processes keep small. `after` hears of every process.
+/// which five processes keep small. `after` hears of every process that ends: all of its case so far, itself the last, or
+/// why it failed.
 pub fn measure(
     binary: &Path,
     cases: &[CaseSpec],
     plan: &Plan,
     patience: Duration,
-    mut after: impl FnMut(&CaseSpec, &Result<Process>),
+    mut after: impl FnMut(&CaseSpec, Result<&[Process], &Error>),
 ) -> Vec<Result<Measured>> {
     let start = Instant::now();
     let mut all: Vec<Result<Measured>> =
@@ -44,12 +45,11 @@ pub fn measure(
         }
         while !open.is_empty() {
             let at = open.swap_remove(random.below(open.len()));
-            let process = campaign::measure_process(binary, &cases[at], plan);
-            after(&cases[at], &process);
-            match process {
+            match campaign::measure_process(binary, &cases[at], plan) {
                 Ok(process) => all[at].as_mut().expect("failed cases are left out").processes.push(process),
                 Err(error) => all[at] = Err(error),
             }
+            after(&cases[at], all[at].as_ref().map(|measured| measured.processes.as_slice()));
             std::thread::sleep(plan.gap);
         }
     }

@@ -80,6 +80,23 @@ impl Session {
         self.record_summary(&measured.case.id(), Arm::A, &measured.processes)
     }
 
+    /// Records the last of the processes that have measured a case so far, and what all of them amount to. Called after
+    /// each, it leaves nothing to lose when the run is ended early; [`Session::record_complete`] follows the last.
+    pub fn record_progress(&mut self, case: &CaseSpec, suite: &str, so_far: &[Process]) -> Result<()> {
+        let Some((last, earlier)) = so_far.split_last() else { return Ok(()) };
+        if earlier.is_empty() {
+            self.record_case(case, suite)?;
+        }
+        self.record_process(&case.id(), Arm::A, earlier.len(), None, last)?;
+        let unfinished = Summary { complete: Some(false), ..self.summary(&case.id(), Arm::A, so_far) };
+        self.record(&Record::Summary(unfinished))
+    }
+
+    /// Records the summary of a case whose processes [`Session::record_progress`] has recorded one by one.
+    pub fn record_complete(&mut self, measured: &Measured) -> Result<Summary> {
+        self.record_summary(&measured.case.id(), Arm::A, &measured.processes)
+    }
+
     /// Records a case that is described already, such as one of another library, its samples and their summary.
     pub fn record_described(&mut self, case: Case, processes: &[Process]) -> Result<Summary> {
         let id = case.case_id.clone();
@@ -117,10 +134,15 @@ impl Session {
         self.record(&Record::Case(case.record(&self.run.run_id, suite)))
     }
 
-    fn record_summary(&mut self, case_id: &str, arm: Arm, processes: &[Process]) -> Result<Summary> {
+    fn summary(&self, case_id: &str, arm: Arm, processes: &[Process]) -> Summary {
         let mut summary = campaign::summary(&self.run.run_id, case_id, arm, processes);
         // The record of the run only knows what the guards found before it.
         summary.extra.insert("guards".to_owned(), json!(self.guards()));
+        summary
+    }
+
+    fn record_summary(&mut self, case_id: &str, arm: Arm, processes: &[Process]) -> Result<Summary> {
+        let summary = self.summary(case_id, arm, processes);
         self.record(&Record::Summary(summary.clone()))?;
         Ok(summary)
     }
@@ -147,7 +169,7 @@ impl Session {
                 cpu_ns: timing.cpu_ns,
                 steps: timing.steps,
                 checksum: timing.checksum,
-                steal: None,
+                steal: timing.steal,
                 steady: index >= discarded && process.is_steady(),
                 extra: Map::new(),
             }))?;
@@ -198,12 +220,40 @@ mod tests {
         assert!(summary.extra["guards"]["preemption"]["status"].is_string(), "what was known after the run");
     }
 
+    #[test]
+    fn a_run_that_ends_early_leaves_what_was_measured_and_one_that_does_not_the_same_as_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path());
+        let measured = Measured {
+            case: CaseSpec::rollout("some", 4),
+            processes: [1, 2].map(|seed| Process::of_times(times(seed, 1.2))).to_vec(),
+        };
+        let Measured { case, processes } = &measured;
+        for count in 1..=processes.len() {
+            session.record_progress(case, "s", &processes[..count]).unwrap();
+            let records = recorded(&session);
+            let Some(Record::Summary(last)) = records.last() else { panic!("{records:?}") };
+            assert_eq!((last.n_processes, last.complete), (count as u64, Some(false)));
+            let cited = crate::citation::of_file(&session.path().unwrap()).unwrap();
+            let rates: Vec<f64> = cited.iter().map(|cited| cited.steps_per_second).collect();
+            assert_eq!(rates, [1e9 / last.t_median]);
+        }
+        let last = session.record_complete(&measured).unwrap();
+        assert_eq!(last.complete, None);
+        let count = |wanted: fn(&Record) -> bool| recorded(&session).iter().filter(|record| wanted(record)).count();
+        assert_eq!(count(|record| matches!(record, Record::Case(_))), 1);
+        assert_eq!(count(|record| matches!(record, Record::Sample(_))), 48);
+        let [series] = &crate::history::series(&recorded(&session))[..] else { panic!("one series") };
+        let times: Vec<f64> = series.entries.iter().map(|entry| entry.time_ns).collect();
+        assert_eq!(times, [last.t_median], "one entry for the run");
+    }
+
     /// The process of these samples.
     fn process(records: &[Record], number: u64) -> Process {
         let timing = |record: &Record| match record {
             Record::Sample(sample) if sample.process == number => {
-                let Sample { wall_ns, cpu_ns, steps, checksum, .. } = *sample;
-                Some(Timing { wall_ns, cpu_ns, steps, checksum })
+                let Sample { wall_ns, cpu_ns, steps, checksum, steal, .. } = *sample;
+                Some(Timing { wall_ns, cpu_ns, steps, checksum, steal })
             }
             _ => None,
         };

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{Measured, Process, typical_time};
+use crate::campaign::{self, Measured, Process, typical_time};
 use crate::case::CaseSpec;
+use crate::guards::Readings;
 use crate::record::{Checksum, Kind, Run};
 use crate::stats::descriptive::{mean, median, population_sd};
+use crate::stats::growth::{Regime, call_regimes};
 use crate::stats::interval::Interval;
 use crate::stats::scaling;
 use crate::{Error, Result};
@@ -226,6 +228,20 @@ pub fn cpu_percent(measured: &Measured) -> Option<f64> {
     cpu.filter(|_| wall > 0).map(|cpu| 100.0 * cpu as f64 / wall as f64)
 }
 
+/// Why the rate of these processes is noisy, if it is: more than one in ten reached no steady state, or guards refuse.
+pub fn noise(processes: &[Process], guards: &Readings) -> Option<String> {
+    let mut reasons = Vec::new();
+    if campaign::is_noisy(processes) {
+        let unsteady = processes.iter().filter(|process| process.steady.is_some() && !process.is_steady()).count();
+        reasons.push(format!("{unsteady} of {} processes reached no steady state", processes.len()));
+    }
+    let refusing: Vec<_> = guards.refusing().collect();
+    if !refusing.is_empty() {
+        reasons.push(format!("the guards refuse ({})", refusing.join(", ")));
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
 /// Rows that differ in chunk size and threads only must have computed the same.
 pub fn check_same_results(rows: &[Row]) -> Result<()> {
     let of = |row: &Row| (row.env_name.clone(), row.agent.clone(), row.kind, row.num_envs, row.num_steps);
@@ -304,6 +320,44 @@ pub fn scaling(rows: &[Row]) -> Vec<ScalingPoint> {
     points
 }
 
+/// Sizes without which a line through the times of calls says nothing that the sizes do not say themselves.
+const LEAST_SIZES: usize = 3;
+
+/// How the time of a step of all environments grows with their number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallScaling {
+    /// The environment.
+    pub env_name: String,
+    /// What acts.
+    pub agent: String,
+    /// What was timed.
+    pub kind: Kind,
+    /// Threads.
+    pub threads: usize,
+    /// A model for each range of sizes that one cache holds, the smallest sizes first.
+    pub regimes: Vec<Regime>,
+}
+
+/// Fits what [`scaling`] found at three sizes or more: the fixed time of a step of all environments, and that of each.
+pub fn call_scaling(points: &[ScalingPoint]) -> Vec<CallScaling> {
+    let series = |a: &ScalingPoint, b: &ScalingPoint| {
+        (&a.env_name, &a.agent, a.kind, a.threads) == (&b.env_name, &b.agent, b.kind, b.threads)
+    };
+    let call = |point: &ScalingPoint| {
+        let num_envs = point.num_envs as f64;
+        (num_envs, 1e9 * num_envs / point.steps_per_second)
+    };
+    let sizes = points.chunk_by(series).filter(|sizes| sizes.len() >= LEAST_SIZES);
+    let fitted = sizes.map(|sizes| CallScaling {
+        env_name: sizes[0].env_name.clone(),
+        agent: sizes[0].agent.clone(),
+        kind: sizes[0].kind,
+        threads: sizes[0].threads,
+        regimes: call_regimes(&sizes.iter().map(call).collect::<Vec<_>>()),
+    });
+    fitted.collect()
+}
+
 /// The chunk size to use among those measured with one number of environments: the smallest whose rate is within 2 % of
 /// the best.
 pub fn best_chunk(rates: &[(usize, f64)]) -> Option<usize> {
@@ -334,7 +388,8 @@ mod tests {
 
     #[test]
     fn a_row_states_times_of_a_whole_run() {
-        let sample = |wall_ns| Timing { wall_ns, cpu_ns: Some(2 * wall_ns), steps: 1000, checksum: Checksum(1) };
+        let sample =
+            |wall_ns| Timing { wall_ns, cpu_ns: Some(2 * wall_ns), steps: 1000, checksum: Checksum(1), steal: None };
         let ready = Ready {
             startup_ns: 3_000_000,
             workload: WorkloadMemory::default(),
@@ -362,6 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn what_never_settled_or_was_disturbed_is_noisy() {
+        let restful = Process::of_times((0..24).map(|i| 10.0 + 0.01 * f64::from(i % 3)));
+        let restless = Process::of_times((0..24).map(|i| if i < 20 { 10.0 } else { 12.0 } + 0.01 * f64::from(i % 3)));
+        let short = Process::of_times([10.0, 20.0].into_iter());
+        let quiet = Readings::default();
+        assert_eq!(noise(&[restful.clone(), short], &quiet), None);
+        let processes = [restful, restless];
+        assert_eq!(noise(&processes, &quiet).unwrap(), "1 of 2 processes reached no steady state");
+        let refused = r#"{"load": {"value": 2.0, "status": "refuse"}, "smt": {"value": 2.0, "status": "warn"}}"#;
+        let disturbed: Readings = serde_json::from_str(refused).unwrap();
+        assert_eq!(noise(&processes[..1], &disturbed).unwrap(), "the guards refuse (load)");
+        let both = "1 of 2 processes reached no steady state; the guards refuse (load)";
+        assert_eq!(noise(&processes, &disturbed).unwrap(), both);
+    }
+
+    #[test]
     fn a_chunk_is_no_longer_than_its_run() {
         assert_eq!(Job::new(CaseSpec::rollout("CartPole-v1", 100), 10).case.scan_chunk_size, 10);
         assert_eq!(job(100, 256).case.scan_chunk_size, 256);
@@ -375,6 +446,17 @@ mod tests {
         let points = scaling(&rows);
         let found: Vec<_> = points.iter().map(|p| (p.num_envs, p.scan_chunk_size, p.efficiency, p.retention)).collect();
         assert_eq!(found, [(100, 8, 1.0, 0.25), (1000, 64, 0.4, 1.0), (10_000, 8, 0.02, 0.5)]);
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_fitted_from_three_sizes_on() {
+        // 4 us for a step of all, and 2.5 ns for each environment.
+        let rate = |num_envs: usize| 1e9 * num_envs as f64 / (4000.0 + 2.5 * num_envs as f64);
+        let rows = [16, 256, 4096].map(|num_envs| row(num_envs, 8, rate(num_envs)));
+        let fitted = call_scaling(&scaling(&rows));
+        let [CallScaling { regimes, .. }] = &fitted[..] else { panic!("{fitted:?}") };
+        assert!((regimes[0].model.half_speed_envs() - 1600.0).abs() < 1e-6, "{regimes:?}");
+        assert_eq!(call_scaling(&scaling(&rows[..2])), []);
     }
 
     #[test]

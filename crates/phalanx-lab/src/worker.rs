@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::build_info::{BuildInfo, Git};
 use crate::case::CaseSpec;
 use crate::child::Conversation;
+use crate::guards::StealClock;
 use crate::workload::{Timing, Workload, WorkloadMemory, calibrate, time};
 use crate::{Error, Result, memory};
 
@@ -233,8 +234,9 @@ impl Worker {
 
     /// Takes a sample.
     pub fn sample(&mut self, iterations: u64) -> Result<Timing> {
+        let since = StealClock::start();
         match self.ask(&Request::Sample(iterations))? {
-            Reply::Sample(timing) => Ok(timing),
+            Reply::Sample(timing) => Ok(Timing { steal: since.share(), ..timing }),
             other => Err(self.unexpected(&other)),
         }
     }

@@ -35,7 +35,7 @@ pub struct WorkloadMemory {
 }
 
 /// One timed repetition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Wall time.
     pub wall_ns: u64,
@@ -45,6 +45,10 @@ pub struct Timing {
     pub steps: u64,
     /// Depends on everything computed since the workload began.
     pub checksum: Checksum,
+    /// The share of the machine's CPU time stolen meanwhile. Whoever asks for the sample fills it in: what is timed should
+    /// not read files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal: Option<f64>,
 }
 
 impl Timing {
@@ -69,6 +73,7 @@ pub fn time(workload: &mut dyn Workload, iterations: u64) -> Timing {
         cpu_ns: elapsed.cpu_ns,
         steps: work.steps,
         checksum: Checksum(work.checksum),
+        steal: None,
     }
 }
 

@@ -207,7 +207,8 @@ pub struct Sample {
     pub steps: u64,
     /// Proof that the outputs were produced.
     pub checksum: Checksum,
-    /// The share of CPU time stolen meanwhile, where the system tells.
+    /// The share of the machine's CPU time stolen meanwhile, where the system tells and the sample was long enough for it:
+    /// it counts in steps of 10 ms.
     pub steal: Option<f64>,
     /// Whether it belongs to the steady state.
     pub steady: bool,
@@ -308,6 +309,10 @@ pub struct Summary {
     pub outliers: Outliers,
     /// Memory figures by name, in bytes.
     pub memory: Map<String, Value>,
+    /// False while more processes are to follow: a later summary of the same case and arm takes its place, unless the
+    /// run was ended early. Not there once all have been measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

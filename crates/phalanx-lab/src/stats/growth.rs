@@ -83,6 +83,11 @@ impl CallTime {
         1e9 / self.env_ns
     }
 
+    /// Whether both times are there: only then does throughput rise towards a limit.
+    pub fn has_knee(&self) -> bool {
+        self.call_ns > 0.0 && self.env_ns > 0.0
+    }
+
     /// Number of environments at which half the limit is reached: the knee.
     pub fn half_speed_envs(&self) -> f64 {
         self.call_ns / self.env_ns

@@ -16,7 +16,6 @@ pub mod mann_whitney;
 pub mod multiple;
 pub mod paired;
 pub mod random;
-pub mod rates;
 pub mod regression;
 pub mod scaling;
 pub mod steady_state;

@@ -21,16 +21,6 @@ const MOST_STEPS: usize = 100;
 /// Halvings of a step after which it is no step at all.
 const MOST_HALVINGS: i32 = 40;
 
-/// Amdahl's speed-up on `threads` threads with a serial share `sigma`.
-pub fn amdahl_speed_up(sigma: f64, threads: f64) -> f64 {
-    threads / (1.0 + sigma * (threads - 1.0))
-}
-
-/// The serial share that explains a measured speed-up on more than one thread.
-pub fn amdahl_serial_share(speed_up: f64, threads: f64) -> f64 {
-    (threads / speed_up - 1.0) / (threads - 1.0)
-}
-
 /// Throughput per unit (environment, thread) as a share of that at the smallest size.
 pub fn efficiency((n, rate): (f64, f64), (smallest_n, smallest_rate): (f64, f64)) -> f64 {
     (rate / n) / (smallest_rate / smallest_n)
@@ -212,6 +202,10 @@ pub struct ThreadTimes {
 pub struct ScalingIntervals {
     /// The law of all samples.
     pub law: ScalingLaw,
+    /// Amdahl's law of the same samples, for its one share of serial work.
+    pub amdahl: ScalingLaw,
+    /// Number of threads with the highest throughput by the law; nothing if more are always better.
+    pub peak_threads: Option<f64>,
     /// Interval of λ.
     pub single: Interval,
     /// Interval of σ.
@@ -227,7 +221,7 @@ impl ScalingIntervals {
         let weights: Vec<f64> = groups.iter().map(|group| weight(&group.times)).collect();
         let point = |i: usize, time: f64| Point { x: groups[i].threads, y: time.recip(), weight: weights[i] };
         let points: Vec<Point> = (0..groups.len()).map(|i| point(i, mean(&groups[i].times))).collect();
-        let law = ScalingLaw::fit_universal(&points)?;
+        let (law, amdahl) = (ScalingLaw::fit_universal(&points)?, ScalingLaw::fit_amdahl(&points)?);
         let blocks: Vec<usize> = groups.iter().map(|group| block_length(&group.times)).collect();
         let resampled = (0..RESAMPLES).filter_map(|resample| {
             let mut random = Stream::new(seed, resample);
@@ -241,6 +235,8 @@ impl ScalingIntervals {
         };
         Ok(Self {
             law,
+            amdahl,
+            peak_threads: law.peak_threads(),
             single: interval(|law| law.single),
             contention: interval(|law| law.contention),
             coherence: interval(|law| law.coherence),
@@ -295,8 +291,9 @@ mod tests {
 
     #[test]
     fn amdahls_law() {
-        assert_close(amdahl_speed_up(0.1, 4.0), 3.076_923_1);
-        assert_close(amdahl_serial_share(3.2, 4.0), 0.083_333_3);
+        let of_one = |contention| ScalingLaw { single: 1.0, contention, coherence: 0.0 };
+        assert_close(of_one(0.1).rate(4.0), 3.076_923_1);
+        assert_close(of_one(0.083_333_3).rate(4.0), 3.2);
         let amdahl = ScalingLaw { coherence: 0.0, ..LAW };
         let fitted = ScalingLaw::fit_amdahl(&measured(amdahl, &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_close(fitted.contention, 0.05);
@@ -337,6 +334,8 @@ mod tests {
         assert!(fitted.single.contains(100.0) && fitted.single.width() < 4.0, "{fitted:?}");
         assert!(fitted.contention.contains(0.05) && fitted.contention.width() < 0.02, "{fitted:?}");
         assert!(fitted.coherence.contains(0.01) && fitted.coherence.width() < 0.002, "{fitted:?}");
+        assert_near(fitted.peak_threads.unwrap(), 9.7, 0.5);
+        assert!(fitted.amdahl.contention > fitted.law.contention && fitted.amdahl.coherence == 0.0, "{fitted:?}");
     }
 
     #[test]

@@ -128,11 +128,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The finding of the strongest tier, which weaker ones never overrule; the first of equals.
-pub fn strongest(findings: &[Finding]) -> Option<&Finding> {
-    findings.iter().min_by_key(|finding| finding.tier)
-}
-
 /// Which values of an indicator are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -171,6 +166,17 @@ pub enum TargetVerdict {
     Missed,
     /// The target lies inside the interval, or nothing was measured.
     NotShown,
+}
+
+impl TargetVerdict {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::NotShown => "not shown",
+        }
+    }
 }
 
 /// Judges an indicator by a target.
@@ -278,8 +284,6 @@ mod tests {
             reason: "kinds differ".into(),
         };
         assert_eq!(unmeasured.to_string(), "VERDICT incomparable tier=2 ratio=- [-,-] reason=kinds differ");
-        assert_eq!(strongest(&[unmeasured, finding.clone()]), Some(&finding));
-        assert_eq!(strongest(&[]), None);
     }
 
     #[test]

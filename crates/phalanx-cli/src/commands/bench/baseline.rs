@@ -14,22 +14,23 @@ use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
+use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::record::{Kind, Run};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::throughput::{MEGABYTE, rate};
 use phalanx_lab::timestamp::Timestamp;
-use phalanx_lab::{precision, workload};
+use phalanx_lab::workload;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::{PlanArgs, RESULTS_DIR, columns, own_binary, print_noise};
+use super::options::{PlanArgs, RESULTS_DIR, columns, print_noise};
+use super::throughput::measure;
 use crate::args::{OutputArgs, count, key_value, memory_budget};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
-use crate::tally::Tally;
 use crate::workloads;
 
 #[derive(Debug, Args)]
@@ -88,6 +89,8 @@ struct Report<'a> {
     baseline: &'a Baseline,
 }
 
+/// What records call the suite.
+const SUITE: &str = "baseline";
 /// Samples of a reset, and the least time of each.
 const RESET_SAMPLES: usize = 5;
 const RESET_SAMPLE_NS: u64 = 10_000_000;
@@ -107,18 +110,17 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     };
     workloads::predicted(&base)?;
     let spec = workloads::spec(&base)?;
-    let mut monitor = args.monitor.start()?;
-    let binary = own_binary()?;
+    let monitor = args.monitor.start()?;
     let began = Timestamp::now();
     let mut tags = Vec::new();
     tags.extend(args.tag.clone());
     let mut session = Session::start(&format!("baseline_{device}"), base.threads, tags, Some(&args.results_dir))?;
+    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // One environment is a batch of one: it is measured once.
     let mut counts = vec![1];
     counts.extend(sizes.iter().copied().filter(|size| *size != 1));
     let cases: Vec<_> = counts.iter().map(|num_envs| CaseSpec { num_envs: *num_envs, ..base.clone() }).collect();
-    let plan = args.plan.plan();
     let mut batches = BTreeMap::new();
     let mut open = Vec::new();
     for case in cases {
@@ -130,21 +132,12 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     if open.first().is_none_or(|case| case.num_envs != 1) {
         return Err(Failure::input("not even one environment fits into --memory-budget"));
     }
-    let mut tally = Tally::new("processes", open.len() * plan.processes, args.output.quiet);
-    let outcomes = precision::measure(&binary, &open, &plan, args.plan.patience(), |case, process| {
-        tally.advance(&case.id());
-        // One that failed says so elsewhere.
-        if let Ok(process) = process {
-            monitor.heard(case, process, |line| tally.line(line));
-        }
-    });
-    drop(tally);
-    monitor.close()?;
+    let outcomes = measure(&mut session, SUITE, &open, &args.plan, monitor, args.output.quiet)?;
 
     let mut outcomes = outcomes.into_iter();
     // Without the single environment there is nothing to compare a batch with.
     let single = outcomes.next().expect("the first case is the single environment")?;
-    session.record_measured(&single, "baseline")?;
+    session.record_complete(&single)?;
     let (single_rate, _) = rate(&single);
     if sizes.contains(&1) {
         batches.insert(1, BatchOutcome::Measured(batch_result(&single, args, single_rate)?));
@@ -152,7 +145,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     for (case, outcome) in open[1..].iter().zip(outcomes) {
         let outcome = match outcome {
             Ok(measured) => {
-                session.record_measured(&measured, "baseline")?;
+                session.record_complete(&measured)?;
                 BatchOutcome::Measured(batch_result(&measured, args, single_rate)?)
             }
             Err(error) => BatchOutcome::Failed { error: error.to_string() },
@@ -186,6 +179,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
         extra,
     };
     let file = baseline.write(&args.results_dir)?;
+    drop(unfinished);
     print_noise(&session.guards());
     if args.output.json {
         return print_json(&Report { file: &file, records: session.path(), baseline: &baseline });

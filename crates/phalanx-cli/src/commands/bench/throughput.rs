@@ -1,21 +1,25 @@
 //! `phalanx bench throughput`: steps per second by number of environments, chunk size and threads.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_lab::budget::MemoryBudget;
-use phalanx_lab::campaign::Process;
-use phalanx_lab::case::rule_of_thumb;
+use phalanx_lab::campaign::{Measured, Process};
+use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
+use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::precision;
 use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
-use phalanx_lab::stats::interval::CONFIDENCE;
+use phalanx_lab::stats::growth::Regime;
+use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
-use phalanx_lab::throughput::{self as lab, Facts, Job, Row, ScalingPoint, Size};
+use phalanx_lab::stats::verdict::{Better, Verdict, judge_target};
+use phalanx_lab::throughput::{self as lab, CallScaling, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, own_binary, print_noise};
@@ -23,7 +27,7 @@ use crate::args::{OutputArgs, TuneArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
-use crate::monitoring::ProcessMonitorArgs;
+use crate::monitoring::{ProcessMonitorArgs, ProcessMonitoring};
 use crate::tally::Tally;
 use crate::{machine, workloads};
 
@@ -74,6 +78,8 @@ pub(crate) struct ThroughputArgs {
 
 /// The sizes of environments that cost like a gene circuit, and of all others.
 const HEAVY: [&str; 2] = ["ccasr-gfp-control", "ccasr-gfp-sysid"];
+/// What records call the suite.
+const SUITE: &str = "throughput";
 /// Steps of a run at a size that is not in the matrix.
 const DEFAULT_STEPS: usize = 1000;
 /// Steps of a run over all environments: minutes at the speed of one core. More is a mistake.
@@ -89,6 +95,8 @@ struct Report<'a> {
     table: PathBuf,
     rows: &'a [ReportRow],
     scaling: &'a [ScalingPoint],
+    /// How the time of a step of all environments grows with their number.
+    call_scaling: &'a [CallScaling],
     thread_scaling: &'a [ThreadScaling],
     /// The chunk size to use at each number of environments where several were measured.
     best_chunks: &'a [BestChunk],
@@ -103,6 +111,8 @@ struct ReportRow {
     throughput_ci95: Option<[f64; 2]>,
     cpu_percent: Option<f64>,
     processes: usize,
+    /// Why it is noisy, if it is: then it shows nothing.
+    noisy: Option<String>,
     /// Nanoseconds for each step, of the steady samples.
     #[serde(skip)]
     times: Vec<f64>,
@@ -132,12 +142,12 @@ struct BestChunk {
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let device = args.device.resolve()?;
     let jobs = tuned(jobs(args)?, args)?;
-    let mut monitor = args.monitor.start()?;
+    let monitor = args.monitor.start()?;
     let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
     let target = args.results.target(&format!("throughput_{device}"))?;
-    let binary = own_binary()?;
     let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
     let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
+    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
@@ -161,30 +171,22 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
 
     let open: Vec<usize> = (0..jobs.len()).filter(|at| refused[*at].is_none()).collect();
     let cases: Vec<_> = open.iter().map(|at| jobs[*at].case.clone()).collect();
-    let plan = args.plan.plan();
-    let mut tally = Tally::new("processes", cases.len() * plan.processes, args.output.quiet);
-    let outcomes = precision::measure(&binary, &cases, &plan, args.plan.patience(), |case, process| {
-        tally.advance(&case.id());
-        // One that failed says so elsewhere.
-        if let Ok(process) = process {
-            monitor.heard(case, process, |line| tally.line(line));
-        }
-    });
-    drop(tally);
-    monitor.close()?;
+    let outcomes = measure(&mut session, SUITE, &cases, &args.plan, monitor, args.output.quiet)?;
 
+    let guards = session.guards();
     let mut outcomes: Vec<_> = open.into_iter().zip(outcomes).collect();
     let mut rows = Vec::new();
     for (at, (job, facts)) in jobs.iter().zip(facts).enumerate() {
         let outcome = outcomes.iter().position(|(of, _)| *of == at).map(|position| outcomes.swap_remove(position).1);
         rows.push(match outcome {
             Some(Ok(measured)) => {
-                session.record_measured(&measured, "throughput")?;
+                session.record_complete(&measured)?;
                 ReportRow {
                     row: Row::measured(job, &session.run, facts, &measured),
                     throughput_ci95: lab::rate(&measured).1,
                     cpu_percent: lab::cpu_percent(&measured),
                     processes: measured.processes.len(),
+                    noisy: lab::noise(&measured.processes, &guards),
                     times: measured.processes.iter().flat_map(Process::times).collect(),
                 }
             }
@@ -194,7 +196,14 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
                     _ => refused[at].take().unwrap_or_default(),
                 };
                 let row = Row::failed(job, &session.run, facts, reason);
-                ReportRow { row, throughput_ci95: None, cpu_percent: None, processes: 0, times: Vec::new() }
+                ReportRow {
+                    row,
+                    throughput_ci95: None,
+                    cpu_percent: None,
+                    processes: 0,
+                    noisy: None,
+                    times: Vec::new(),
+                }
             }
         });
     }
@@ -203,8 +212,8 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
+    drop(unfinished);
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
-    let guards = session.guards();
     print_noise(&guards);
     let printed = if args.output.json {
         print_json(&Report {
@@ -214,6 +223,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
             table,
             rows: &rows,
             scaling: &scaling,
+            call_scaling: &lab::call_scaling(&scaling),
             thread_scaling: &thread_scaling,
             best_chunks: &best_chunks,
             guards,
@@ -225,6 +235,36 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     };
     // A size that is left out is a row; a run that measured nothing at all has failed.
     commands::concluded(printed, if plain.iter().any(|row| row.success) { 0 } else { 1 })
+}
+
+/// Measures cases and records each process when it ends, so that an interrupt costs the one at work and no other. Whoever
+/// calls this records that a case is complete.
+pub(super) fn measure(
+    session: &mut Session,
+    suite: &str,
+    cases: &[CaseSpec],
+    plan: &PlanArgs,
+    mut monitor: ProcessMonitoring,
+    quiet: bool,
+) -> Result<Vec<phalanx_lab::Result<Measured>>, Failure> {
+    let (binary, patience, plan) = (own_binary()?, plan.patience(), plan.plan());
+    let mut tally = Tally::new("processes", cases.len() * plan.processes, quiet);
+    let mut kept = Ok(());
+    let outcomes = precision::measure(&binary, cases, &plan, patience, |case, so_far| {
+        tally.advance(&case.id());
+        // One that failed says so elsewhere.
+        let so_far = so_far.unwrap_or_default();
+        if kept.is_ok() {
+            kept = session.record_progress(case, suite, so_far);
+        }
+        if let Some(process) = so_far.last() {
+            monitor.heard(case, process, |line| tally.line(line));
+        }
+    });
+    drop(tally);
+    kept?;
+    monitor.close()?;
+    Ok(outcomes)
 }
 
 /// What the flags ask for, in the order of the table.
@@ -367,20 +407,20 @@ fn best_chunks(rows: &[Row]) -> Vec<BestChunk> {
 
 fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling], chunks: &[BestChunk]) -> String {
     let lines: Vec<_> = rows.iter().map(line).collect();
-    let header =
-        ["environment", "envs", "chunk", "threads", "steps/s", "95 % interval", "efficiency", "retention", "startup"];
+    let header = [
+        "environment",
+        "envs",
+        "chunk",
+        "threads",
+        "steps/s",
+        "95 % interval",
+        "efficiency",
+        "retention",
+        "startup",
+        "verdict",
+    ];
     let with_scaling = lines.into_iter().zip(rows).map(|(line, row)| {
-        let point = scaling.iter().find(|point| {
-            (&point.env_name, &point.agent, point.kind, point.threads, point.num_envs, point.scan_chunk_size)
-                == (
-                    &row.row.env_name,
-                    &row.row.agent,
-                    row.row.kind,
-                    row.row.threads,
-                    row.row.num_envs,
-                    row.row.scan_chunk_size,
-                )
-        });
+        let point = scaling.iter().find(|point| is_of(row, point));
         let share = |value: Option<f64>| match value {
             Some(small) if small < 0.01 => format!("{small:.1e}"),
             Some(value) => format!("{value:.3}"),
@@ -388,22 +428,43 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
         };
         let [env, envs, chunk, threads, rate, interval, startup] = line;
         let (efficiency, retention) = (point.map(|point| point.efficiency), point.map(|point| point.retention));
-        [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup]
+        let verdict = if row.noisy.is_some() { Verdict::Noisy.name() } else { "" };
+        [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup, verdict.to_owned()]
     });
     let mut text = columns(header, &with_scaling.collect::<Vec<_>>());
     for row in rows.iter().filter(|row| !row.row.success) {
         let Row { env_name, num_envs, error, .. } = &row.row;
         text += &format!("{env_name} x {num_envs}: {}\n", error.as_deref().unwrap_or_default());
     }
+    let noises: BTreeSet<&str> = rows.iter().filter_map(|row| row.noisy.as_deref()).collect();
+    for reason in noises {
+        text += &format!("noisy: {reason}; do not quote these figures\n");
+    }
     for point in scaling.iter().filter(|point| point.num_envs == GOAL_ENVS) {
         let ScalingPoint { env_name, steps_per_second, retention, .. } = point;
-        let verdict = |good: bool| if good { "good" } else { "below the goal" };
+        let row = rows.iter().find(|row| is_of(row, point) && row.noisy.is_none());
+        let interval = row.and_then(|row| row.throughput_ci95).map(|[low, high]| Interval { low, high });
+        // A share of the best of all sizes has no interval of its own.
+        let retained = row.map(|_| Interval::point(*retention));
         text += &format!(
             "{env_name} at 100K environments: {} steps/s (goal 1M: {}), retention {retention:.2} (goal 0.8: {})\n",
             format_number(*steps_per_second),
-            verdict(*steps_per_second > GOAL_RATE),
-            verdict(*retention > GOAL_RETENTION)
+            judge_target(interval, GOAL_RATE, Better::Higher).name(),
+            judge_target(retained, GOAL_RETENTION, Better::Higher).name()
         );
+    }
+    for CallScaling { env_name, threads, regimes, .. } in lab::call_scaling(scaling) {
+        // A fixed time that is lost in the noise may come out below 0, and then there is no knee.
+        for Regime { smallest_envs, largest_envs, model } in regimes.iter().filter(|regime| regime.model.has_knee()) {
+            text += &format!(
+                "{env_name} on {threads} threads, {smallest_envs} to {largest_envs} environments: {} for a step of all \
+                 and {:.2} ns for each, half of {} steps/s at {:.0} environments\n",
+                format_seconds(model.call_ns / 1e9),
+                model.env_ns,
+                format_number(model.limit_steps_per_second()),
+                model.half_speed_envs()
+            );
+        }
     }
     for ThreadScaling { env_name, num_envs, points, law, .. } in threads {
         let shares: Vec<_> = points
@@ -412,14 +473,24 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
             .collect();
         text += &format!("{env_name} x {num_envs} by threads (steps/s, efficiency): {}\n", shares.join(", "));
         if let Some(law) = law {
-            let law = law.law;
-            text += &format!("  contention {:.4}, coherence {:.6}\n", law.contention, law.coherence);
+            let peak = law.peak_threads.map(|threads| format!(", fastest on {threads:.1} threads")).unwrap_or_default();
+            let ScalingIntervals { law, amdahl, .. } = law;
+            text += &format!(
+                "  contention {:.4}, coherence {:.6}{peak}; by Amdahl's law alone {:.4} is serial\n",
+                law.contention, law.coherence, amdahl.contention
+            );
         }
     }
     for BestChunk { env_name, num_envs, scan_chunk_size, .. } in chunks {
         text += &format!("{env_name} x {num_envs}: use scan_chunk_size {scan_chunk_size}\n");
     }
     text
+}
+
+/// Whether a point of the scaling is that of a row.
+fn is_of(ReportRow { row, .. }: &ReportRow, point: &ScalingPoint) -> bool {
+    (&point.env_name, &point.agent, point.kind, point.threads, point.num_envs, point.scan_chunk_size)
+        == (&row.env_name, &row.agent, row.kind, row.threads, row.num_envs, row.scan_chunk_size)
 }
 
 /// The size at which the goals are stated, and the goals.
