@@ -28,7 +28,7 @@ impl DeviceArgs {
             (Some(name), _) => named(VARIABLE, &name),
             (None, Some(name)) => {
                 let device = named(JAX_VARIABLE, &name)?;
-                eprintln!("note: the device is {device}, as {JAX_VARIABLE} says; {VARIABLE} is Phalanx's own variable");
+                say!("note: the device is {device}, as {JAX_VARIABLE} says; {VARIABLE} is Phalanx's own variable");
                 Ok(device)
             }
             (None, None) => Ok("cpu"),

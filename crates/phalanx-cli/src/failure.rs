@@ -76,7 +76,7 @@ impl Failure {
                 // Printing help can only fail for want of a reader.
                 let _ = error.print();
             }
-            _ => eprintln!("error: {self}"),
+            _ => say!("error: {self}"),
         }
         ExitCode::from(code)
     }

@@ -12,6 +12,14 @@
 //! | 14 | the sides of a comparison computed different things |
 //! | 130 | Ctrl-C ended a measurement; one line on stderr says where the part is that was done |
 
+/// Tells the user something on standard error, if anyone listens: other than by `eprintln!`, one who has hung up ends
+/// nothing.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod args;
 mod commands;
 mod config_file;
@@ -40,6 +48,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 fn main() -> ExitCode {
     let start = Instant::now();
     ALLOCATOR.register();
+    phalanx_lab::child::heed_parent();
     let done = args::parse().and_then(|(cli, origin)| run(cli, start).map_err(|failure| failure.attributed(&origin)));
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,8 +48,8 @@ impl Progress {
     /// Prints a line on standard error without tearing the bar.
     pub(crate) fn line(&self, text: &str) {
         match &self.display {
-            Display::Bar(Some(bar)) => bar.suspend(|| eprintln!("{text}")),
-            _ => eprintln!("{text}"),
+            Display::Bar(Some(bar)) => bar.suspend(|| say!("{text}")),
+            _ => say!("{text}"),
         }
     }
 
@@ -87,7 +87,7 @@ impl Progress {
                 let rate = self.done as f64 / elapsed;
                 let left = self.total.saturating_sub(self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
-                eprintln!("{}: {percent:.0}%, {} {}/s, {left:.0} s left", self.what, text::short(rate), self.unit);
+                say!("{}: {percent:.0}%, {} {}/s, {left:.0} s left", self.what, text::short(rate), self.unit);
             }
             Display::Lines { .. } => {}
         }

@@ -39,8 +39,8 @@ impl Tally {
     /// Prints a line on standard error without tearing the bar.
     pub(crate) fn line(&self, text: &str) {
         match &self.display {
-            Display::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            _ => eprintln!("{text}"),
+            Display::Bar(bar) => bar.suspend(|| say!("{text}")),
+            _ => say!("{text}"),
         }
     }
 
@@ -57,7 +57,7 @@ impl Tally {
             }
             Display::Lines { next } if Instant::now() >= *next => {
                 *next = Instant::now() + LINE_INTERVAL;
-                eprintln!("{} of {} {}: {what}", self.done, self.total, self.unit);
+                say!("{} of {} {}: {what}", self.done, self.total, self.unit);
             }
             Display::Lines { .. } => {}
         }

@@ -19,6 +19,24 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often a process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Set for processes that are to end with the one that started them.
+const TIED: &str = "PHALANX_TIED_TO_PARENT";
+
+/// Asks a command that is a `phalanx` to end when this process does, however that ends ([`heed_parent`]).
+pub fn tie(command: &mut Command) -> &mut Command {
+    command.env(TIED, "1")
+}
+
+/// From now on this process is ended when the one does that started it, if that one wishes so ([`tie`]). Measurements
+/// that nobody waits for would hold gigabytes and disturb others.
+pub fn heed_parent() {
+    #[cfg(target_os = "linux")]
+    if std::env::var_os(TIED).is_some() {
+        // Without this we end a little later, when we next hear or say something.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    }
+}
+
 /// A process that answers lines with lines. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Conversation {
@@ -31,7 +49,7 @@ pub struct Conversation {
 impl Conversation {
     /// Starts a command, all of whose pipes are ours.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut process = spawn(command)?;
         let requests = process.stdin.take();
         let errors = Tail::of(process.stderr.take().expect("piped"));
         let mut output = BufReader::new(process.stdout.take().expect("piped"));
@@ -89,7 +107,7 @@ pub struct Finished {
 /// Runs a command on some input to its end, or ends it after `patience`.
 pub fn run(command: &mut Command, input: &[u8], patience: Duration) -> io::Result<Finished> {
     let start = Instant::now();
-    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut process = spawn(command)?;
     let (mut stdin, input) = (process.stdin.take().expect("piped"), input.to_vec());
     // One that ends before it has read everything says why on standard error.
     std::thread::spawn(move || drop(stdin.write_all(&input)));
@@ -113,6 +131,11 @@ pub fn run(command: &mut Command, input: &[u8], patience: Duration) -> io::Resul
     };
     let output = output.recv_timeout(LAST_WORDS).map_err(|_| io::Error::other("its output stays open"))??;
     Ok(Finished { status, output, errors: errors.text() })
+}
+
+/// Starts a command that ends with us, all of whose pipes are ours.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    tie(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
 /// The next line without its end; `None` after the last.

@@ -1,7 +1,8 @@
-//! What happens when the user, or the system, ends the program early: logs are written out, and whoever waits for the
-//! results of a run is told where the part is that was measured.
+//! What happens when the user, or the system, ends the program early: logs are written out, temporary folders are
+//! removed, and whoever waits for the results of a run is told where the part is that was measured.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::Result;
@@ -9,6 +10,34 @@ use crate::log::locked;
 
 /// The records of the run that is under way.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Folders to remove.
+static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A folder that is removed when this is dropped, or by an interrupt.
+#[derive(Debug)]
+pub struct TemporaryFolder(tempfile::TempDir);
+
+impl TemporaryFolder {
+    /// Makes an empty folder.
+    pub fn new() -> Result<Self> {
+        listen()?;
+        let folder = tempfile::tempdir().map_err(|error| crate::Error::Write { path: std::env::temp_dir(), error })?;
+        locked(&TEMPORARY).push(folder.path().to_owned());
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        locked(&TEMPORARY).retain(|path| path != self.0.path());
+    }
+}
 
 /// A run under way. Until this is dropped, an interrupt says where its records are and ends the program with the exit
 /// code that shells give to the signal, which is 130 for Ctrl-C.
@@ -31,8 +60,8 @@ impl Drop for UnfinishedRun {
     }
 }
 
-/// From now on an interrupt, a hang-up or a request to terminate first writes what open logs have kept back. Then it
-/// ends the program: as [`UnfinishedRun`] says, or as it would have without this.
+/// From now on an interrupt, a hang-up or a request to terminate first writes what open logs have kept back and removes
+/// temporary folders. Then it ends the program: as [`UnfinishedRun`] says, or as it would have without this.
 #[cfg(unix)]
 pub(crate) fn listen() -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -49,10 +78,14 @@ pub(crate) fn listen() -> Result<()> {
         std::thread::spawn(move || {
             for signal in &mut signals {
                 crate::log::flush_all();
+                // What a child still runs in is removed, too: it has it open.
+                locked(&TEMPORARY).drain(..).for_each(|folder| drop(std::fs::remove_dir_all(folder)));
                 if let Some(records) = &*locked(&UNFINISHED) {
                     // On a terminal the line may hold the bar of a progress.
                     let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-                    eprintln!("{clear}interrupted: what was measured so far is in {}", records.display());
+                    let told = format!("{clear}interrupted: what was measured so far is in {}", records.display());
+                    // If nobody listens, nobody is told.
+                    let _ = writeln!(std::io::stderr(), "{told}");
                     std::process::exit(128 + signal);
                 }
                 // Ends the process; if not, there is nothing better to do.

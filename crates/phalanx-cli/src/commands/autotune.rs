@@ -298,7 +298,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         watch.round();
         if !run.output.quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
-            eprintln!("verify: {what}, round {round}");
+            say!("verify: {what}, round {round}");
         }
     };
     let size = (run.num_envs, tuned.threads);
@@ -352,11 +352,11 @@ fn tuned(request: &Request<'_>, quiet: bool, after_round: &mut dyn FnMut()) -> R
         if !quiet && last.elapsed() >= LINE_INTERVAL {
             last = Instant::now();
             let candidates = if left == 1 { "candidate" } else { "candidates" };
-            eprintln!("autotune: {what}, round {round}, {left} {candidates} left");
+            say!("autotune: {what}, round {round}, {left} {candidates} left");
         }
     };
     let tuned = tune(request, CacheFile::of_user().as_ref(), &mut progress)?;
-    tuned.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    tuned.warnings.iter().for_each(|warning| say!("warning: {warning}"));
     Ok(tuned)
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn for_rollout(
         // The whole table for a terminal, where somebody has waited for it; one line for a log.
         let text = tuned.to_string();
         let last = text.lines().last().unwrap_or_default();
-        eprintln!("{}", if std::io::stderr().is_terminal() { text.trim_end() } else { last });
+        say!("{}", if std::io::stderr().is_terminal() { text.trim_end() } else { last });
     }
     Ok((tuned.scan_chunk_size, tuned.threads))
 }
@@ -408,7 +408,7 @@ fn show_cache(output: &OutputArgs) -> Result<(), Failure> {
     let cache = user_cache()?;
     let Loaded { profiles, damage } = cache.load()?;
     if !output.quiet {
-        damage.iter().for_each(|damage| eprintln!("warning: {} is damaged: {damage}", cache.path().display()));
+        damage.iter().for_each(|damage| say!("warning: {} is damaged: {damage}", cache.path().display()));
     }
     if output.json {
         return print_json(&profiles);
@@ -486,7 +486,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         case.num_envs = num_envs;
         let worker = Worker::start(&binary, &case)?;
         let ready = worker.ready();
-        monitor.heard(&case, &Process::new(ready.clone(), Vec::new()), |line| eprintln!("{line}"));
+        monitor.heard(&case, &Process::new(ready.clone(), Vec::new()), |line| say!("{line}"));
         let taken = ready.rss_peak.zip(ready.rss_before).map(|(peak, before)| peak.saturating_sub(before) as f64);
         let taken = taken.or(ready.workload.array_bytes.map(|bytes| bytes as f64));
         taken
@@ -495,7 +495,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     };
     let go_on = |probe: &Probe| {
         if !args.output.quiet {
-            eprintln!("{}", line(probe));
+            say!("{}", line(probe));
         }
         start.elapsed() < limit
     };

@@ -29,7 +29,7 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 
 /// Tells what a user should know about how an environment was set up.
 pub(crate) fn print_notes(spec: &EnvSpec) {
-    spec.notes.iter().for_each(|note| eprintln!("warning: {note}"));
+    spec.notes.iter().for_each(|note| say!("warning: {note}"));
 }
 
 /// Ends a command that has printed what it found. A reader who has gone must not turn a bad verdict into success.

@@ -303,7 +303,7 @@ fn warn_of_broken_states(batch: &dyn Batch) -> Result<(), Failure> {
         broken += u32::from(batch.state(env)?.iter().any(|value| !value.is_finite()));
     }
     if broken > 0 {
-        eprintln!(
+        say!(
             "warning: {broken} of the first {looked_at} environments have a state that is not a finite number; their \
              parameters are too extreme for the time step"
         );

@@ -49,9 +49,9 @@ pub(crate) fn run(args: &TasksArgs) -> Result<(), Failure> {
         return print_json(&report);
     }
     for note in &notes {
-        eprintln!("{}: {note}", if note.is_warning(mode) { "warning" } else { "note" });
+        say!("{}: {note}", if note.is_warning(mode) { "warning" } else { "note" });
     }
-    report.problems.iter().for_each(|problem| eprintln!("warning: passed over {problem}"));
+    report.problems.iter().for_each(|problem| say!("warning: passed over {problem}"));
     let mut text = String::new();
     for Listed { id, train_pairs, test_pairs, extent: (height, width) } in &report.tasks {
         text += &format!("{id:<24} {train_pairs:>2} train, {test_pairs} test, up to {height}x{width}\n");

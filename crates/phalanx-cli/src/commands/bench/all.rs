@@ -70,12 +70,12 @@ pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
         let arguments = arguments(line, args);
         let command = format!("phalanx {}", arguments.join(" "));
         if !args.output.quiet {
-            eprintln!("== {command}");
+            say!("== {command}");
         }
         let start = Instant::now();
         // One JSON document is all that may go to standard output.
         let stdout = if args.output.json { Stdio::null() } else { Stdio::inherit() };
-        let status = Command::new(&binary)
+        let status = phalanx_lab::child::tie(&mut Command::new(&binary))
             .args(&arguments)
             .stdout(stdout)
             .status()

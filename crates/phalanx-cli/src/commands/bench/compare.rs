@@ -62,7 +62,7 @@ struct ScalingLine {
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let found = baseline_file::read_folder(&args.results_dir)?;
     let damaged: Vec<String> = found.damaged.iter().map(ToString::to_string).collect();
-    damaged.iter().for_each(|damage| eprintln!("warning: {damage}"));
+    damaged.iter().for_each(|damage| say!("warning: {damage}"));
     let of_tag = |run: &Baseline| args.tag.is_none() || run.tag == args.tag;
     let runs: Vec<Baseline> = found.runs.into_iter().filter(of_tag).collect();
     let Some(latest) = runs.last() else {

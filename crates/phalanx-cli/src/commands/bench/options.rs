@@ -207,7 +207,7 @@ pub(crate) fn own_binary() -> Result<PathBuf, Failure> {
 pub(crate) fn print_noise(guards: &Readings) {
     let refusing: Vec<_> = guards.refusing().collect();
     if !refusing.is_empty() {
-        eprintln!("warning: noisy, the guards refuse ({}): look twice at these figures", refusing.join(", "));
+        say!("warning: noisy, the guards refuse ({}): look twice at these figures", refusing.join(", "));
     }
 }
 

@@ -7,6 +7,7 @@ use phalanx_lab::calibrations::{self, StoredCalibration};
 use phalanx_lab::campaign::{self, PairRun, Plan, Side};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::files;
+use phalanx_lab::interrupt::TemporaryFolder;
 use phalanx_lab::judgement::{Judgement, Rules};
 use phalanx_lab::machine::Machine;
 use phalanx_lab::session::Session;
@@ -53,7 +54,7 @@ impl PlanArgs {
 /// Binaries under paths of one length, which no build can change meanwhile.
 #[derive(Debug)]
 pub(super) struct Copies {
-    _folder: tempfile::TempDir,
+    _folder: TemporaryFolder,
     pub(super) a: PathBuf,
     pub(super) b: PathBuf,
     of: [PathBuf; 2],
@@ -61,8 +62,7 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn new(a: &Path, b: &Path) -> Result<Self, Failure> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Failure::Write { what: "a temporary folder".to_owned(), error })?;
+        let folder = TemporaryFolder::new()?;
         let copy = |from: &Path, name: &str| {
             let to = folder.path().join(name);
             std::fs::copy(from, &to)
@@ -188,13 +188,13 @@ pub(super) fn calibration_of(machine: &Machine, case: &CaseSpec, plan: &Plan) ->
         Ok(Some(stored)) => match stored.stale(plan) {
             None => Some(stored),
             Some(reason) => {
-                eprintln!("note: the calibration of {} is not used: {reason}", case.id());
+                say!("note: the calibration of {} is not used: {reason}", case.id());
                 None
             }
         },
         Ok(None) => None,
         Err(damage) => {
-            eprintln!("warning: {}", damage_text(&damage));
+            say!("warning: {}", damage_text(&damage));
             None
         }
     }

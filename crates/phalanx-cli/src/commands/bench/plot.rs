@@ -110,7 +110,7 @@ pub(crate) fn read(input: &[PathBuf], folders: &[PathBuf]) -> Result<Results, Fa
     } else {
         results.read_files(input)?;
     }
-    results.damaged.iter().for_each(|damage| eprintln!("warning: {damage}"));
+    results.damaged.iter().for_each(|damage| say!("warning: {damage}"));
     Ok(results)
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let piece = Duration::from_millis(20);
     let iterations = calibrate(workload.as_mut(), piece.as_nanos() as u64);
     if !args.print.quiet {
-        eprintln!("{}: profiling for {}", case.id(), format_seconds(args.seconds));
+        say!("{}: profiling for {}", case.id(), format_seconds(args.seconds));
     }
     let limit = Duration::from_secs_f64(args.seconds);
     // Lines only: drawing a bar would stand in the profile.

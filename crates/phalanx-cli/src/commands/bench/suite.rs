@@ -101,7 +101,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
         if !args.output.quiet {
-            eprintln!("{} of {}: {}", number + 1, items.len(), item.name);
+            say!("{} of {}: {}", number + 1, items.len(), item.name);
         }
         let mut runner = Runner {
             session: &mut session,
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
             Err(
                 failure @ Failure::Lab(phalanx_lab::Error::Worker { .. } | phalanx_lab::Error::ChecksumMismatch { .. }),
             ) => {
-                eprintln!("warning: {}: {failure}", item.name);
+                say!("warning: {}: {failure}", item.name);
                 failed.push((item.name.clone(), failure));
                 continue;
             }
@@ -169,7 +169,7 @@ fn chosen(names: &[String]) -> Result<Vec<Item>, Failure> {
         match name.as_str() {
             "all" => categories.extend(Category::ALL),
             "jax" => categories.push(Category::Kernel),
-            "rl" => eprintln!("note: the category rl comes with the learners, which this version does not have"),
+            "rl" => say!("note: the category rl comes with the learners, which this version does not have"),
             _ => match Category::ALL.into_iter().find(|category| category.name() == name) {
                 Some(category) => categories.push(category),
                 None => {
@@ -207,7 +207,7 @@ impl Baseline {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.save_baseline => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.baseline.is_none() => {
-                eprintln!("note: nothing is compared, because {} is missing; --save-baseline makes it", path.display());
+                say!("note: nothing is compared, because {} is missing; --save-baseline makes it", path.display());
                 return Ok(None);
             }
             Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
@@ -220,7 +220,7 @@ impl Baseline {
         let binary = report.binary.as_ref().and_then(|kept| match kept_binary(path, kept) {
             Ok(binary) => Some(binary),
             Err(why) => {
-                eprintln!("note: compared with stored numbers only, because {why}");
+                say!("note: compared with stored numbers only, because {why}");
                 None
             }
         });

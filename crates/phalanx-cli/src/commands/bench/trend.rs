@@ -66,7 +66,7 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
         all.damaged.extend(damaged);
     }
     for damage in &all.damaged {
-        eprintln!("warning: {damage}");
+        say!("warning: {damage}");
     }
     let wanted = |series: &Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
     let series = history::series(&all.records).into_iter().filter(wanted);

@@ -199,7 +199,7 @@ pub(super) fn make_venv(base: &Path, folder: &Path, libraries: &[Library], quiet
     let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let say = |text: String| {
         if !quiet {
-            eprintln!("{text}");
+            say!("{text}");
         }
     };
     if !python.exists() {
@@ -212,7 +212,7 @@ pub(super) fn make_venv(base: &Path, folder: &Path, libraries: &[Library], quiet
         say(format!("installing {} with pip", library.packages().join(", ")));
         let install = run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(library.packages()));
         if let Err(why) = install {
-            eprintln!("warning: {} could not be installed: {why}", library.name());
+            say!("warning: {} could not be installed: {why}", library.name());
         }
     }
     Ok(python)

@@ -159,18 +159,12 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let (names, contestants): (Vec<String>, Vec<Contestant>) = runs.unzip();
     let processes = turns::take_turns(&contestants, &plan, |set, last| {
         if !quiet {
-            eprintln!(
-                "set {} of {}: {} programs took {} turns",
-                set + 1,
-                plan.processes,
-                contestants.len(),
-                plan.samples
-            );
+            say!("set {} of {}: {} programs took {} turns", set + 1, plan.processes, contestants.len(), plan.samples);
         }
         for ((name, contestant), process) in names.iter().zip(&contestants).zip(last) {
             if let Some(process) = process {
                 let num_envs = contestant.case.num_envs;
-                monitor.heard_as((name.clone(), None), num_envs, process, |line| eprintln!("{line}"));
+                monitor.heard_as((name.clone(), None), num_envs, process, |line| say!("{line}"));
             }
         }
     });
@@ -243,7 +237,7 @@ fn prepare(args: &ComparisonArgs, setup: &Setup, libraries: &[Library]) -> Resul
     for (library, description) in libraries.iter().zip(descriptions) {
         let say = |text: String| {
             if !args.print.quiet {
-                eprintln!("{}: {text}", library.name());
+                say!("{}: {text}", library.name());
             }
         };
 
