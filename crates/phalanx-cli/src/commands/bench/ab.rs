@@ -138,7 +138,10 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     } else {
         let other = if same_work { "" } else { "other results: checksums were not compared (--other-results)\n" };
         let records = session.path().map(|path| format!("records: {}\n", path.display())).unwrap_or_default();
-        print(&format!("{}{other}{records}{last}\n", table(&reports)))
+        // With rates that drift, the two columns may well disagree with what the pairs say.
+        let rates = "steps/s: medians of each side by itself, by the clock; \
+                     speed-up: of the pairs, by CPU time if on one thread\n";
+        print(&format!("{}{rates}{other}{records}{last}\n", table(&reports)))
     };
     commands::concluded(printed, exit_code)
 }
