@@ -116,7 +116,7 @@ fn fastest_of(times: &[Vec<f64>]) -> usize {
 
 /// The interval of a median between two of the sorted values, such that it holds the true one with at least this
 /// confidence; from the smallest to the largest value if there are too few for that (for 95 % fewer than six).
-fn median_interval(values: &[f64], confidence: f64) -> Interval {
+pub(super) fn median_interval(values: &[f64], confidence: f64) -> Interval {
     let sorted = sorted(values);
     let n = sorted.len();
     // P(fewer than k of n fair coins show heads), summed while the outside of [k, n-1-k] stays below the error.

@@ -12,7 +12,7 @@ use super::cache::{
 };
 use super::candidates::{Schedule, affordable, candidates};
 use super::memory_model::MemoryModel;
-use super::search::{Found, MIN_ROUNDS, search};
+use super::search::{Found, MIN_ROUNDS, median_interval, search};
 use super::subject::{Loop, Subject};
 use crate::budget::MemoryBudget;
 use crate::case::rule_of_thumb;
@@ -20,7 +20,7 @@ use crate::clock::{Stopwatch, thread_cpu_ns};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::machine::Machine;
 use crate::stats::descriptive::median;
-use crate::stats::interval::{CONFIDENCE, mean_interval};
+use crate::stats::interval::{CONFIDENCE, Interval};
 use crate::timestamp::Timestamp;
 use crate::{Error, Result};
 
@@ -654,13 +654,11 @@ impl Tuning<'_> {
             |round, left| observer(Event::Round { what: "chunk", round, left }),
         )?;
         let speeds = measured.iter().zip(&found.times).map(|(&chunk, times)| {
-            let speed = |time: f64| 1e9 / time;
-            let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
-            let interval = mean_interval(&logs, CONFIDENCE);
+            let (speed, interval) = speed(times);
             Candidate {
-                throughput_steps_per_s: Some(speed(median(times))),
-                ci_low: interval.map(|interval| speed(interval.high.exp())),
-                ci_high: interval.map(|interval| speed(interval.low.exp())),
+                throughput_steps_per_s: Some(speed),
+                ci_low: Some(interval.low),
+                ci_high: Some(interval.high),
                 ..unmeasured(Status::Ok)(&chunk)
             }
         });
@@ -670,8 +668,16 @@ impl Tuning<'_> {
             return Ok(by_rule(rows, notes, &format!("a chunk of {usual} could be measured")));
         };
         notes.extend(remark(&found, chunk));
-        Ok(Choice { chunk, speed: Some(1e9 / median(&found.times[found.chosen])), candidates: rows, notes })
+        Ok(Choice { chunk, speed: Some(speed(&found.times[found.chosen]).0), candidates: rows, notes })
     }
+}
+
+/// Steps a second by the median of the times of a step in nanoseconds, and its interval. Both are of the median, so that
+/// the one holds the other however skewed the times are.
+fn speed(times: &[f64]) -> (f64, Interval) {
+    let of = |time: f64| 1e9 / time;
+    let Interval { low, high } = median_interval(times, CONFIDENCE);
+    (of(median(times)), Interval { low: of(high), high: of(low) })
 }
 
 /// The chunk to use of those that were measured; `None` if that of the rule of thumb is not among them and may be far
@@ -743,6 +749,7 @@ mod tests {
 
     use super::*;
     use crate::autotune::subject::AgentTimes;
+    use crate::stats::random::Stream;
     use crate::workload::Work;
 
     /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
@@ -956,6 +963,20 @@ mod tests {
             assert!(tuned.notes.iter().any(|note| note.contains("not tuned: the time budget ended")), "{tuned}");
             assert!(cache.load().unwrap().profiles.chunk_size_configs.is_empty());
         }
+    }
+
+    #[test]
+    fn the_interval_of_a_speed_holds_it_however_skewed_the_times_are() {
+        let mut random = Stream::new(3, 0);
+        for rounds in 1..40 {
+            // Every third round is disturbed, so that the mean is far from the median.
+            let mut slow = || if random.below(3) == 0 { 2.0 } else { 1.0 };
+            let times: Vec<f64> = (0..rounds).map(|_| slow()).collect();
+            let (speed, interval) = speed(&times);
+            assert!(interval.contains(speed), "{speed} is not in {interval:?}");
+        }
+        let (mostly, _) = speed(&[2.0, 2.0, 2.0, 2.0, 90.0]);
+        assert_eq!(mostly, 5e8);
     }
 
     #[test]
