@@ -31,6 +31,8 @@ const MAX_ROUNDS: usize = 60;
 pub struct Found {
     /// The first of those that are as fast as the fastest.
     pub chosen: usize,
+    /// All of those.
+    pub equal: Vec<usize>,
     /// The one with the highest median.
     pub fastest: usize,
     /// Whether all are equally fast.
@@ -79,6 +81,7 @@ pub fn search(
         fastest,
         no_difference: variants > 1 && equal.len() == variants,
         out_of_time: !settled && rounds < MAX_ROUNDS && variants > 1,
+        equal,
         times,
     })
 }

@@ -664,11 +664,12 @@ impl Tuning<'_> {
         });
         rows.extend(speeds);
         rows.sort_by_key(|row| std::cmp::Reverse(row.chunk_size));
-        let Some(chunk) = settled(&found, &measured, usual) else {
+        let Some(chosen) = settled(&found, &measured, usual) else {
             return Ok(by_rule(rows, notes, &format!("a chunk of {usual} could be measured")));
         };
+        let chunk = measured[chosen];
         notes.extend(remark(&found, chunk));
-        Ok(Choice { chunk, speed: Some(speed(&found.times[found.chosen]).0), candidates: rows, notes })
+        Ok(Choice { chunk, speed: Some(speed(&found.times[chosen]).0), candidates: rows, notes })
     }
 }
 
@@ -680,12 +681,17 @@ fn speed(times: &[f64]) -> (f64, Interval) {
     (of(median(times)), Interval { low: of(high), high: of(low) })
 }
 
-/// The chunk to use of those that were measured; `None` if that of the rule of thumb is not among them and may be far
+/// Which to use of the `measured` chunks; `None` if that of the rule of thumb is not among them and may be far
 /// better. Where its size makes no difference among three chunks, it makes none beyond them: what a chunk costs apart
 /// from its steps weighs the less the larger it is.
+///
+/// Where the time ended first, too few rounds call many equal. Then the rule of thumb holds unless it is beaten.
 fn settled(found: &Found, measured: &[usize], usual: usize) -> Option<usize> {
-    let is_flat = found.no_difference && measured.len() >= 3;
-    (is_flat || measured.contains(&usual)).then(|| measured[found.chosen])
+    match measured.iter().position(|&chunk| chunk == usual) {
+        Some(usual) if found.out_of_time && found.equal.contains(&usual) => Some(usual),
+        Some(_) => Some(found.chosen),
+        None => (found.no_difference && measured.len() >= 3).then_some(found.chosen),
+    }
 }
 
 fn remark(found: &Found, chunk: usize) -> Option<String> {
@@ -981,10 +987,20 @@ mod tests {
 
     #[test]
     fn a_choice_without_the_rule_of_thumb_needs_more_than_a_best() {
-        let found = |no_difference| Found { chosen: 1, fastest: 1, no_difference, out_of_time: false, times: vec![] };
-        assert_eq!(settled(&found(false), &[8, 16, 256], 256), Some(16));
+        let found = |no_difference| Found {
+            chosen: 1,
+            equal: if no_difference { vec![0, 1, 2] } else { vec![1] },
+            fastest: 1,
+            no_difference,
+            out_of_time: false,
+            times: vec![],
+        };
+        assert_eq!(settled(&found(false), &[8, 16, 256], 256), Some(1));
         assert_eq!(settled(&found(false), &[8, 16, 32], 256), None);
         assert_eq!(settled(&found(true), &[8, 16], 256), None);
-        assert_eq!(settled(&found(true), &[8, 16, 32], 256), Some(16));
+        assert_eq!(settled(&found(true), &[8, 16, 32], 256), Some(1));
+        let cut_short = |no_difference| Found { out_of_time: true, ..found(no_difference) };
+        assert_eq!(settled(&cut_short(false), &[8, 16, 256], 256), Some(1), "it is beaten");
+        assert_eq!(settled(&cut_short(true), &[8, 16, 256], 256), Some(2), "it is not");
     }
 }
