@@ -164,6 +164,24 @@ fn the_largest_size_is_predicted_then_tried() {
 }
 
 #[test]
+fn no_size_at_all_is_refused_with_what_it_would_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let most = |more: &[&str]| run(folder.path(), &[&["autotune", "max-envs", "--threads", "1"][..], more].concat());
+    let message = refusal(&most(&["--env", "arc", "--memory-budget", "10M", "--buffer-size", "1M"]));
+    for part in [
+        "No valid num_envs: 1 environment of ARC-v0 under random needs at least ",
+        "1000000 transitions",
+        "below 1000000",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    // By the prediction some fit, but a process takes whole pages.
+    let tried = most(&["--env", "cartpole", "--memory-budget", "1K", "--json", "--quiet"]);
+    let message = refusal(&tried);
+    assert!(message.contains("No valid num_envs: 1 environment of CartPole-v1 under random needs"), "{message}");
+}
+
+#[test]
 fn roll_outs_take_the_tuned_size_and_compute_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let rollout = ["rollout", "--env", "cartpole", "--num-envs", "64", "--steps", "50", "--threads", "1", "--json"];

@@ -35,13 +35,41 @@ pub struct CaseSpec {
     pub seed: u64,
 }
 
-/// A part of a case that means nothing, and the case.
+/// A case that cannot be read, and the part of it that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the case '{1}' has the part '{0}', but a case is an environment, then a kind, nENVS, tTHREADS, kCHUNK, \
-     safety-MODE, key=value or a policy, such as CartPole-v1/fused_random_rollout/n4096/t1"
-)]
-pub struct CaseError(pub String, pub String);
+pub enum CaseError {
+    /// A part that means nothing.
+    #[error(
+        "the case '{case}' has the part '{part}', but a case is an environment, then a kind, nENVS, tTHREADS, kCHUNK, \
+         safety-MODE, key=value or a policy, such as CartPole-v1/fused_random_rollout/n4096/t1"
+    )]
+    Part {
+        /// Which.
+        part: String,
+        /// All of it.
+        case: String,
+    },
+    /// A part that is nearly a kind.
+    #[error("the case '{case}' has the unknown kind '{part}'; did you mean '{nearest}'?")]
+    Kind {
+        /// What the user wrote.
+        part: String,
+        /// All of it.
+        case: String,
+        /// What the user may have meant.
+        nearest: Kind,
+    },
+    /// A number of environments, threads or steps that is none.
+    #[error("the case '{case}' has the part '{part}', but the number after '{letter}' must be at least 1 and whole")]
+    Size {
+        /// What the user wrote.
+        part: String,
+        /// All of it.
+        case: String,
+        /// What it begins with.
+        letter: char,
+    },
+}
 
 /// How episodes restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,37 +126,44 @@ impl CaseSpec {
 
     /// The case of an id: an environment, then any of a kind, `n`, `t` and `k` with a number (environments, threads,
     /// chunk), `safety-` with a mode, `key=value` for a setting, and a policy.
+    ///
+    /// # Errors
+    ///
+    /// [`CaseError`] with the first part that is wrong; whether environment and policy exist is not known here.
     pub fn parse(text: &str) -> Result<Self, CaseError> {
+        let wrong = |part: &str| CaseError::Part { part: part.to_owned(), case: text.to_owned() };
         let mut parts = text.split('/');
-        let env =
-            parts.next().filter(|env| !env.is_empty()).ok_or_else(|| CaseError(text.to_owned(), text.to_owned()))?;
+        let env = parts.next().filter(|env| !env.is_empty()).ok_or_else(|| wrong(text))?;
         let mut case = Self::rollout(env, 4096);
         let mut chunk = None;
         for part in parts {
-            let wrong = || CaseError(part.to_owned(), text.to_owned());
-            let number = |digits: &str| digits.parse().ok().filter(|n: &usize| *n > 0);
             if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == part) {
                 case.kind = kind;
                 if kind == Kind::HostApiRandom {
                     case.autoreset = Autoreset::NextStep;
                 }
-            } else if let Some(envs) = part.strip_prefix('n').and_then(number) {
-                case.num_envs = envs;
-            } else if let Some(threads) = part.strip_prefix('t').and_then(number) {
-                case.threads = threads;
-            } else if let Some(steps) = part.strip_prefix('k').and_then(number) {
-                chunk = Some(steps);
+            } else if let Some((letter, digits)) = size(part) {
+                let number = digits.parse().ok().filter(|number: &usize| *number > 0);
+                let error = || CaseError::Size { part: part.to_owned(), case: text.to_owned(), letter };
+                let number = number.ok_or_else(error)?;
+                match letter {
+                    'n' => case.num_envs = number,
+                    't' => case.threads = number,
+                    _ => chunk = Some(number),
+                }
             } else if let Some(mode) = part.strip_prefix("safety-") {
                 case.safety = mode.to_owned();
             } else if let Some((key, value)) = part.split_once('=') {
                 case.settings.push((key.to_owned(), value.to_owned()));
+            } else if let Some(nearest) = nearest_kind(part) {
+                return Err(CaseError::Kind { part: part.to_owned(), case: text.to_owned(), nearest });
             } else if part.starts_with(|c: char| c.is_ascii_alphabetic()) {
                 case.agent = part.to_owned();
                 if case.kind == Kind::FusedRandomRollout && part != "random" {
                     case.kind = Kind::PolicyRollout;
                 }
             } else {
-                return Err(wrong());
+                return Err(wrong(part));
             }
         }
         case.scan_chunk_size = chunk.unwrap_or_else(|| rule_of_thumb(case.num_envs));
@@ -184,6 +219,25 @@ impl CaseSpec {
     }
 }
 
+/// The letter and what follows, if the part of a case is meant for a number: no policy begins like this.
+fn size(part: &str) -> Option<(char, &str)> {
+    let letter = part.chars().next().filter(|letter| "ntk".contains(*letter))?;
+    let digits = &part[1..];
+    digits
+        .chars()
+        .next()
+        .is_none_or(|first| first.is_ascii_digit() || "+-.".contains(first))
+        .then_some((letter, digits))
+}
+
+/// The kind that a name is nearly; policies are far from all of them.
+fn nearest_kind(name: &str) -> Option<Kind> {
+    const NEAR: f64 = 0.8;
+    let likeness = |kind: &Kind| strsim::jaro_winkler(&name.to_lowercase(), kind.name());
+    let nearest = Kind::ALL.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(&nearest) > NEAR).then_some(nearest)
+}
+
 /// A chunk size for those who have not tuned it. Ours stay large for longer than Myriad's: a block's state and
 /// outputs do not grow with the chunk, so a large one costs no memory.
 pub fn rule_of_thumb(num_envs: usize) -> usize {
@@ -223,6 +277,27 @@ mod tests {
         assert_eq!(CaseSpec::parse("CartPole-v1").unwrap(), CaseSpec::rollout("CartPole-v1", 4096));
         for wrong in ["", "CartPole-v1/", "CartPole-v1/7", "CartPole-v1/n4096/-"] {
             assert!(CaseSpec::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn mistyped_kinds_and_sizes_are_no_policies() {
+        let error = |case: &str| CaseSpec::parse(case).unwrap_err().to_string();
+        for (wrong, meant) in [
+            ("fused_random_rolout", "fused_random_rollout"),
+            ("random_rollout", "fused_random_rollout"),
+            ("Host_API_random", "host_api_random"),
+            ("policy-rollout", "policy_rollout"),
+        ] {
+            let said = error(&format!("CartPole-v1/{wrong}/n4096/t1"));
+            assert!(said.contains(&format!("unknown kind '{wrong}'; did you mean '{meant}'?")), "{said}");
+        }
+        for wrong in ["n0", "t0", "k0", "n-4", "n4o96", "n", "t1.5", "n99999999999999999999"] {
+            let said = error(&format!("CartPole-v1/{wrong}"));
+            assert!(said.contains(&format!("the part '{wrong}', but the number after")), "{said}");
+        }
+        for policy in ["random", "constant", "open_loop", "periodic", "bangbang", "pid", "tabular", "none"] {
+            assert_eq!(CaseSpec::parse(&format!("CartPole-v1/{policy}")).unwrap().agent, policy);
         }
     }
 

@@ -138,6 +138,37 @@ pub enum Error {
         /// Environments that would fit.
         most_envs: usize,
     },
+    /// No number of environments fits into memory.
+    #[error(
+        "No valid num_envs: {num_envs} environment{} of {env} under {agent} need{} at least {}{}, but the memory budget \
+         is {}; raise the memory budget, or take {}a lighter agent (random, pid) or a machine with more memory",
+        if *.num_envs == 1 { "" } else { "s" },
+        if *.num_envs == 1 { "s" } else { "" },
+        format_bytes(*.needed_bytes),
+        if *.buffer_size > 0 {
+            format!(", of which {} are for a replay buffer of {buffer_size} transitions", format_bytes(*.buffer_bytes))
+        } else {
+            String::new()
+        },
+        format_bytes(*.budget_bytes),
+        if *.buffer_size > 0 { format!("a buffer_size below {buffer_size}, ") } else { String::new() },
+    )]
+    NoValidNumEnvs {
+        /// The fewest environments that were thought of.
+        num_envs: usize,
+        /// Of which kind.
+        env: String,
+        /// The agent.
+        agent: String,
+        /// Transitions in its replay buffer.
+        buffer_size: u64,
+        /// What these take.
+        buffer_bytes: f64,
+        /// What all of it needs.
+        needed_bytes: f64,
+        /// What may be taken.
+        budget_bytes: f64,
+    },
     /// What is measured could not go on.
     #[error("{0}")]
     Subject(String),

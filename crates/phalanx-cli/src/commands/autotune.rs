@@ -460,6 +460,19 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     })? as f64;
     let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
     let reserved = model.bytes(0, buffer, 1);
+    let nothing_fits = |num_envs, needed_bytes| Error::NoValidNumEnvs {
+        num_envs,
+        env: subject.env().to_owned(),
+        agent: subject.agent().to_owned(),
+        buffer_size: buffer,
+        buffer_bytes: reserved,
+        needed_bytes,
+        budget_bytes: budget,
+    };
+    let least = model.bytes(1, buffer, 1);
+    if least > budget {
+        return Err(nothing_fits(1, least).into());
+    }
     let binary =
         std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this program: {error}")))?;
     let mut case = CaseSpec {
@@ -501,6 +514,10 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     };
     let found = max_envs::max_envs(model.most_envs(budget, buffer, 1), budget, probe, go_on)?;
     monitor.close()?;
+    if let (0, Some(smallest)) = (found.num_envs, found.probes.last()) {
+        let predicted = model.bytes(smallest.num_envs, buffer, 1);
+        return Err(nothing_fits(smallest.num_envs, smallest.bytes.unwrap_or(predicted)).into());
+    }
     match (args.output.json, args.output.quiet) {
         (true, _) => print_json(&found),
         (false, true) => print(&format!("{}\n", found.num_envs)),

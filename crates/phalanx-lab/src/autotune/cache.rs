@@ -181,7 +181,7 @@ pub struct Candidate {
     pub status: Status,
     /// The median speed.
     pub throughput_steps_per_s: Option<f64>,
-    /// Lower end of its 95 % interval.
+    /// Lower end of its interval: of 95 %, or of all rounds if there were fewer than six.
     pub ci_low: Option<f64>,
     /// Upper end.
     pub ci_high: Option<f64>,

@@ -44,6 +44,27 @@ fn nearest_divisor(whole: usize, chunk: usize) -> Option<usize> {
     (distance(&nearest) <= 2f64.sqrt().ln() + 1e-9 || whole < CHUNKS[0]).then_some(nearest)
 }
 
+/// Those of the sorted `fitting` that can be measured within so many seconds, the smallest first: that of the rule of
+/// thumb (`usual`) before others, because a choice has to beat it, then the nearest to it.
+pub fn affordable(fitting: &[usize], usual: usize, cost: impl Fn(usize) -> f64, seconds: f64) -> Vec<usize> {
+    let distance = |chunk: &usize| (*chunk as f64 / usual as f64).ln().abs();
+    let mut chunks = fitting.to_vec();
+    chunks.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let mut left = seconds;
+    // The first must leave time for a rival: alone it would show nothing.
+    let mut reserved = if let [cheapest, _, ..] = fitting { cost(*cheapest) } else { 0.0 };
+    chunks.retain(|&chunk| {
+        let fits = cost(chunk) + reserved <= left;
+        if fits {
+            left -= cost(chunk);
+            reserved = 0.0;
+        }
+        fits
+    });
+    chunks.sort_unstable();
+    chunks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +75,22 @@ mod tests {
         let with = candidates(Schedule { eval_frequency: Some(1000), rollout_steps: None });
         assert_eq!(with, [8, 16, 20, 32, 40, 50, 64, 125, 128, 250, 256, 500, 512]);
         assert_eq!(candidates(Schedule { eval_frequency: Some(997), rollout_steps: None }), CHUNKS, "a prime");
+    }
+
+    #[test]
+    fn a_short_time_is_for_the_rule_of_thumb_and_its_neighbours() {
+        let quick = |seconds| affordable(&CHUNKS, 256, |_| 0.2, seconds);
+        assert_eq!(quick(2.0), CHUNKS);
+        assert_eq!(quick(0.85), [64, 128, 256, 512]);
+        assert_eq!(quick(0.45), [128, 256]);
+        assert!(quick(0.35).is_empty(), "nothing to compare with");
+        assert_eq!(affordable(&[8], 8, |_| 0.2, 0.3), [8], "there is nothing else");
+        // Long chunks cost by their size.
+        let slow = |seconds| affordable(&CHUNKS, 128, |chunk| 0.1 * chunk as f64, seconds);
+        assert_eq!(slow(30.0), [8, 16, 32, 64, 128]);
+        assert_eq!(slow(14.0), [8, 128]);
+        assert_eq!(slow(12.5), [8, 16, 32, 64]);
+        assert_eq!(slow(1.0), Vec::<usize>::new());
     }
 
     #[test]

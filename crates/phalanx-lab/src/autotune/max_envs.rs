@@ -14,7 +14,7 @@ const GROWTH: f64 = 1.5;
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MaxEnvs {
-    /// The largest number that was tried and fits; 0 if none does.
+    /// The largest number that was tried and fits; 0 if none does, and then the last that was tried is the smallest.
     pub num_envs: usize,
     /// What the memory model says.
     pub predicted: usize,

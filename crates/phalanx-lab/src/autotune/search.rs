@@ -31,6 +31,8 @@ const MAX_ROUNDS: usize = 60;
 pub struct Found {
     /// The first of those that are as fast as the fastest.
     pub chosen: usize,
+    /// All of those.
+    pub equal: Vec<usize>,
     /// The one with the highest median.
     pub fastest: usize,
     /// Whether all are equally fast.
@@ -79,6 +81,7 @@ pub fn search(
         fastest,
         no_difference: variants > 1 && equal.len() == variants,
         out_of_time: !settled && rounds < MAX_ROUNDS && variants > 1,
+        equal,
         times,
     })
 }
@@ -116,7 +119,7 @@ fn fastest_of(times: &[Vec<f64>]) -> usize {
 
 /// The interval of a median between two of the sorted values, such that it holds the true one with at least this
 /// confidence; from the smallest to the largest value if there are too few for that (for 95 % fewer than six).
-fn median_interval(values: &[f64], confidence: f64) -> Interval {
+pub(super) fn median_interval(values: &[f64], confidence: f64) -> Interval {
     let sorted = sorted(values);
     let n = sorted.len();
     // P(fewer than k of n fair coins show heads), summed while the outside of [k, n-1-k] stays below the error.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::search::slowdown;
 use super::subject::Subject;
-use super::tuning::{timed, whole_chunks};
+use super::tuning::{sample_steps, timed};
 use crate::Result;
 use crate::campaign::shuffled;
 use crate::stats::descriptive::median;
@@ -78,7 +78,7 @@ pub fn sweep(
     timed(running.as_mut(), threads, chunks[0], chunks[0])?;
     let mut steps = Vec::new();
     for &chunk in &chunks {
-        steps.push(whole_chunks(plan.sample, timed(running.as_mut(), threads, chunk, chunk)?, chunk));
+        steps.push(sample_steps(running.as_mut(), threads, chunk, plan.sample)?);
     }
     let sample = |at: usize| Ok(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
     judged(&chunks, chosen, plan, num_envs as u64, sample, after)

@@ -10,9 +10,9 @@ use super::cache::{
     AgentProfile, CacheFile, Candidate, ChunkConfig, ConfigKey, EnvProfile, HardwareProfile, Loaded, Now, Origin,
     Profiles, Status,
 };
-use super::candidates::{Schedule, candidates};
+use super::candidates::{Schedule, affordable, candidates};
 use super::memory_model::MemoryModel;
-use super::search::{Found, MIN_ROUNDS, search};
+use super::search::{Found, MIN_ROUNDS, median_interval, search};
 use super::subject::{Loop, Subject};
 use crate::budget::MemoryBudget;
 use crate::case::rule_of_thumb;
@@ -20,7 +20,7 @@ use crate::clock::{Stopwatch, thread_cpu_ns};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::machine::Machine;
 use crate::stats::descriptive::median;
-use crate::stats::interval::{CONFIDENCE, mean_interval};
+use crate::stats::interval::{CONFIDENCE, Interval};
 use crate::timestamp::Timestamp;
 use crate::{Error, Result};
 
@@ -125,6 +125,8 @@ pub struct Stage {
 pub enum Source {
     /// The search.
     MeasuredNow,
+    /// What an untuned run uses, for want of time to compare.
+    RuleOfThumb,
     /// The cache.
     Cache {
         /// When it was measured.
@@ -190,6 +192,7 @@ impl fmt::Display for Tuned {
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
         let source = match &self.source {
             Source::MeasuredNow => "measured now".to_owned(),
+            Source::RuleOfThumb => "the rule of thumb, not tuned".to_owned(),
             Source::Cache { validated_at } => format!("from cache, validated {validated_at}"),
         };
         writeln!(f, "scan_chunk_size = {}  ({source}; threads = {})", self.scan_chunk_size, self.threads)
@@ -276,9 +279,24 @@ struct Tuning<'a> {
     observer: &'a mut dyn FnMut(Event),
 }
 
+/// The number of threads to use.
+struct Threads {
+    count: usize,
+    note: Option<String>,
+    /// Whether there was no time to compare.
+    out_of_time: bool,
+}
+
+impl Threads {
+    fn of(count: usize) -> Self {
+        Self { count, note: None, out_of_time: false }
+    }
+}
+
 /// A search that is done.
 struct Choice {
     chunk: usize,
+    /// `None` if the chunk is that of the rule of thumb, unmeasured.
     speed: Option<f64>,
     candidates: Vec<Candidate>,
     notes: Vec<String>,
@@ -326,9 +344,9 @@ impl Tuning<'_> {
         }
         let (environment, ns_per_step) = self.environment(&model, &env_hash)?;
         let agent = self.agent(&model)?;
-        let (threads, threads_note) = self.threads(&model, budget, ns_per_step)?;
+        let Threads { count: threads, note, out_of_time } = self.threads(&model, budget, ns_per_step)?;
         let mut choice = self.chunk(&model, budget, threads, ns_per_step)?;
-        choice.notes.extend(threads_note);
+        choice.notes.extend(note);
         let config = ChunkConfig {
             optimal_chunk_size: choice.chunk,
             throughput_steps_per_s: choice.speed,
@@ -341,15 +359,15 @@ impl Tuning<'_> {
             notes: choice.notes.clone(),
             extra: Map::new(),
         };
-        // What was not measured is not worth remembering.
-        if choice.speed.is_some() {
+        // What was not compared is not worth remembering: who asks again may have more time.
+        if choice.speed.is_some() && !out_of_time {
             self.fresh.chunk_size_configs.insert(key.clone(), config);
         }
         Ok(Tuned {
             scan_chunk_size: choice.chunk,
             threads,
             throughput_steps_per_s: choice.speed,
-            source: Source::MeasuredNow,
+            source: if choice.speed.is_some() { Source::MeasuredNow } else { Source::RuleOfThumb },
             key,
             hardware,
             environment,
@@ -418,8 +436,7 @@ impl Tuning<'_> {
         }
         let start = Instant::now();
         let mut running = subject.start(PROFILE_ENVS, 1)?;
-        let warm_up = timed(running.as_mut(), 1, PROFILE_CHUNK, PROFILE_CHUNK)?;
-        let steps = whole_chunks(self.request.sample, warm_up, PROFILE_CHUNK);
+        let steps = sample_steps(running.as_mut(), 1, PROFILE_CHUNK, self.request.sample)?;
         let sample = |_| timed(running.as_mut(), 1, steps, PROFILE_CHUNK).map(|taken| taken.step_ns);
         let times = (0..3).map(sample).collect::<Result<Vec<f64>>>()?;
         let ns_per_step = median(&times);
@@ -495,52 +512,65 @@ impl Tuning<'_> {
     }
 
     /// The number of threads that is fastest with the chunk of the rule of thumb.
-    fn threads(&mut self, model: &MemoryModel, budget: f64, ns_per_step: f64) -> Result<(usize, Option<String>)> {
+    fn threads(&mut self, model: &MemoryModel, budget: f64, ns_per_step: f64) -> Result<Threads> {
         let Request { subject, num_envs, threads, .. } = *self.request;
         if let Some(threads) = threads {
-            return Ok((threads, None));
+            return Ok(Threads::of(threads));
         }
         let cores = std::thread::available_parallelism().map_or(1, Into::into);
         let counts: Vec<usize> =
             (0..).map(|power| 1 << power).take_while(|count| *count < cores).chain([cores]).collect();
         let smallest = candidates(self.request.schedule)[0];
         let chunk_seconds = smallest as f64 * num_envs as f64 * ns_per_step / 1e9;
-        let deadline = self.deadline(THREADS_TIME).min(Instant::now() + THREADS_TIME);
-        let least = chunk_seconds * (counts.len() * (MIN_ROUNDS + 1)) as f64;
+        let turns = (counts.len() * (MIN_ROUNDS + 1)) as f64;
+        let least = chunk_seconds * turns;
         if counts.len() == 1 || least > THREADS_TIME.as_secs_f64() {
             // Work this long is worth all threads.
-            return Ok((cores, None));
+            return Ok(Threads::of(cores));
+        }
+        // Most of the time belongs to the chunk size.
+        let now = Instant::now();
+        let share = THREADS_TIME.as_secs_f64() / (THREADS_TIME + SEARCH_TIME).as_secs_f64();
+        let time = match self.request.time_budget {
+            Some(_) => self.deadline(THREADS_TIME).saturating_duration_since(now).mul_f64(share).min(THREADS_TIME),
+            None => THREADS_TIME,
+        };
+        let untuned = |out_of_time, why: &str| Threads {
+            note: Some(format!("threads = {cores}, not tuned: {why}")),
+            out_of_time,
+            ..Threads::of(cores)
+        };
+        let least_sampled = least.max(self.request.sample.as_secs_f64() * turns);
+        if self.request.time_budget.is_some() && least_sampled > time.as_secs_f64() {
+            return Ok(untuned(true, "the time budget ended before they could be compared"));
         }
         if model.bytes(num_envs, self.request.buffer_size.unwrap_or(0), smallest) * counts.len() as f64 > budget {
-            return Ok((
-                cores,
-                Some(format!("threads = {cores}, not tuned: several batches would not fit into memory")),
-            ));
+            return Ok(untuned(false, "several batches would not fit into memory"));
         }
         // As large as the time allows, so that the cost of waking threads is weighed as it will be.
-        let affordable = THREADS_TIME.as_secs_f64() / least * smallest as f64;
+        let affordable = time.as_secs_f64() / least * smallest as f64;
         let chunk = rule_of_thumb(num_envs).min(affordable as usize).max(smallest);
         // All by the wall clock, as if there were several threads: these are compared with each other.
         const WALL: usize = 0;
         let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
         let mut steps = vec![0; counts.len()];
         for (i, running) in loops.iter_mut().enumerate() {
-            steps[i] = whole_chunks(self.request.sample, timed(running.as_mut(), WALL, chunk, chunk)?, chunk);
+            steps[i] = sample_steps(running.as_mut(), WALL, chunk, self.request.sample)?;
         }
         let observer = &mut self.observer;
         let found = search(
             counts.len(),
-            deadline,
+            now + time,
             |i| Ok(timed(loops[i].as_mut(), WALL, steps[i], chunk)?.step_ns),
             |round, left| observer(Event::Round { what: "threads", round, left }),
         )?;
-        Ok((counts[found.chosen], None))
+        Ok(Threads::of(counts[found.chosen]))
     }
 
     fn chunk(&mut self, model: &MemoryModel, budget: f64, threads: usize, ns_per_step: f64) -> Result<Choice> {
         let Request { subject, num_envs, .. } = *self.request;
         let buffer = self.request.buffer_size.unwrap_or(0);
-        let (mut fitting, over) = self.request.split_by_memory(model, budget);
+        let (fitting, over) = self.request.split_by_memory(model, budget);
         let unmeasured = |status| {
             move |&chunk: &usize| Candidate {
                 chunk_size: chunk,
@@ -556,17 +586,22 @@ impl Tuning<'_> {
         let seconds_left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let mut notes = Vec::new();
 
-        let step_seconds = num_envs as f64 * ns_per_step / 1e9 / threads as f64;
+        let usual = fitting.iter().copied().filter(|&chunk| chunk <= rule_of_thumb(num_envs)).max();
+        let usual = usual.unwrap_or(fitting[0]);
         let turns = (MIN_ROUNDS + 1) as f64;
-        let least = fitting[0] as f64 * step_seconds * turns;
-        if least > seconds_left() {
-            let usual = rule_of_thumb(num_envs);
-            let chunk = fitting.iter().copied().filter(|&chunk| chunk <= usual).max().unwrap_or(fitting[0]);
-            notes.push(format!(
-                "nothing could be measured: the least would take about {}, longer than the time budget; using {chunk}",
-                format_seconds(least)
-            ));
-            return Ok(Choice { chunk, speed: None, candidates: rows, notes });
+        let sample = self.request.sample;
+        let cost = |chunk: usize, step_seconds: f64| turns * sample.as_secs_f64().max(chunk as f64 * step_seconds);
+        let measurable = |step_seconds| affordable(&fitting, usual, |chunk| cost(chunk, step_seconds), seconds_left());
+        let by_rule = |candidates, mut notes: Vec<String>, before: &str| {
+            notes.push(format!("the time budget ended before {before}; using {usual} by the rule of thumb"));
+            Choice { chunk: usual, speed: None, candidates, notes }
+        };
+        let nothing_compared = "two chunk sizes could be compared";
+        let rivals = fitting.len().min(2);
+
+        let step_seconds = num_envs as f64 * ns_per_step / 1e9 / threads as f64;
+        if measurable(step_seconds).len() < rivals {
+            return Ok(by_rule(rows, notes, nothing_compared));
         }
         let mut running = match subject.start(num_envs, threads) {
             Ok(running) => running,
@@ -584,56 +619,78 @@ impl Tuning<'_> {
             }
             Err(other) => return Err(other),
         };
-        // The first run touches all memory, the second tells the time.
+        // The first run touches all memory, those after it tell the time.
         timed(running.as_mut(), threads, 1, 1)?;
-        let warm = timed(running.as_mut(), threads, fitting[0], fitting[0])?;
-        let step_seconds = warm.wall.as_secs_f64() / fitting[0] as f64;
-        // The largest chunks go if there is no time for three turns of all: a driver would wait long for each.
-        let cost = |chunk: usize| turns * self.request.sample.as_secs_f64().max(chunk as f64 * step_seconds);
-        let mut left_out = Vec::new();
-        while fitting.len() > 1 && fitting.iter().map(|&chunk| cost(chunk)).sum::<f64>() > seconds_left() {
-            left_out.extend(fitting.pop());
+        let step_seconds = chunk_time(running.as_mut(), threads, fitting[0], sample)?.as_secs_f64() / fitting[0] as f64;
+        let measured = measurable(step_seconds);
+        if measured.len() < rivals {
+            return Ok(by_rule(rows, notes, nothing_compared));
         }
-        if let (Some(smallest), Some(largest)) = (left_out.iter().min(), left_out.iter().max()) {
+        let left_out: Vec<usize> = fitting.iter().copied().filter(|chunk| !measured.contains(chunk)).collect();
+        if let Some(&least) = left_out.first() {
+            let list: Vec<String> = left_out.iter().map(usize::to_string).collect();
             notes.push(format!(
-                "chunks of {smallest} to {largest} were left out: one of {smallest} takes {}",
-                format_seconds(*smallest as f64 * step_seconds)
+                "the time budget ended before chunks of {} could be measured, which takes {} or more each",
+                list.join(", "),
+                format_seconds(cost(least, step_seconds))
             ));
         }
-        let mut steps = vec![0; fitting.len()];
-        for (steps, &chunk) in steps.iter_mut().zip(&fitting) {
-            *steps = whole_chunks(self.request.sample, timed(running.as_mut(), threads, chunk, chunk)?, chunk);
+        let mut steps = vec![0; measured.len()];
+        for (steps, &chunk) in steps.iter_mut().zip(&measured) {
+            *steps = sample_steps(running.as_mut(), threads, chunk, sample)?;
         }
         // The same work for all where it is affordable, so that all see the same mixture of episodes.
         let longest = steps.iter().copied().max().unwrap_or(1);
-        if longest as f64 * step_seconds * turns * fitting.len() as f64 <= seconds_left() / 2.0 {
-            for (steps, &chunk) in steps.iter_mut().zip(&fitting) {
+        if longest as f64 * step_seconds * turns * measured.len() as f64 <= seconds_left() / 2.0 {
+            for (steps, &chunk) in steps.iter_mut().zip(&measured) {
                 *steps = longest.next_multiple_of(chunk);
             }
         }
         let observer = &mut self.observer;
         let found = search(
-            fitting.len(),
+            measured.len(),
             deadline,
-            |i| Ok(timed(running.as_mut(), threads, steps[i], fitting[i])?.step_ns),
+            |i| Ok(timed(running.as_mut(), threads, steps[i], measured[i])?.step_ns),
             |round, left| observer(Event::Round { what: "chunk", round, left }),
         )?;
-        let measured = fitting.iter().zip(&found.times).map(|(&chunk, times)| {
-            let speed = |time: f64| 1e9 / time;
-            let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
-            let interval = mean_interval(&logs, CONFIDENCE);
+        let speeds = measured.iter().zip(&found.times).map(|(&chunk, times)| {
+            let (speed, interval) = speed(times);
             Candidate {
-                throughput_steps_per_s: Some(speed(median(times))),
-                ci_low: interval.map(|interval| speed(interval.high.exp())),
-                ci_high: interval.map(|interval| speed(interval.low.exp())),
+                throughput_steps_per_s: Some(speed),
+                ci_low: Some(interval.low),
+                ci_high: Some(interval.high),
                 ..unmeasured(Status::Ok)(&chunk)
             }
         });
-        rows.extend(measured);
+        rows.extend(speeds);
         rows.sort_by_key(|row| std::cmp::Reverse(row.chunk_size));
-        let chunk = fitting[found.chosen];
+        let Some(chosen) = settled(&found, &measured, usual) else {
+            return Ok(by_rule(rows, notes, &format!("a chunk of {usual} could be measured")));
+        };
+        let chunk = measured[chosen];
         notes.extend(remark(&found, chunk));
-        Ok(Choice { chunk, speed: Some(1e9 / median(&found.times[found.chosen])), candidates: rows, notes })
+        Ok(Choice { chunk, speed: Some(speed(&found.times[chosen]).0), candidates: rows, notes })
+    }
+}
+
+/// Steps a second by the median of the times of a step in nanoseconds, and its interval. Both are of the median, so that
+/// the one holds the other however skewed the times are.
+fn speed(times: &[f64]) -> (f64, Interval) {
+    let of = |time: f64| 1e9 / time;
+    let Interval { low, high } = median_interval(times, CONFIDENCE);
+    (of(median(times)), Interval { low: of(high), high: of(low) })
+}
+
+/// Which to use of the `measured` chunks; `None` if that of the rule of thumb is not among them and may be far
+/// better. Where its size makes no difference among three chunks, it makes none beyond them: what a chunk costs apart
+/// from its steps weighs the less the larger it is.
+///
+/// Where the time ended first, too few rounds call many equal. Then the rule of thumb holds unless it is beaten.
+fn settled(found: &Found, measured: &[usize], usual: usize) -> Option<usize> {
+    match measured.iter().position(|&chunk| chunk == usual) {
+        Some(usual) if found.out_of_time && found.equal.contains(&usual) => Some(usual),
+        Some(_) => Some(found.chosen),
+        None => (found.no_difference && measured.len() >= 3).then_some(found.chosen),
     }
 }
 
@@ -651,7 +708,7 @@ fn remark(found: &Found, chunk: usize) -> Option<String> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     /// Wall time.
-    pub(super) wall: Duration,
+    wall: Duration,
     /// Nanoseconds for each step.
     pub(super) step_ns: f64,
 }
@@ -670,10 +727,25 @@ pub(super) fn timed(running: &mut dyn Loop, threads: usize, steps: usize, chunk:
     Ok(Taken { wall, step_ns: ns / work.steps.max(1) as f64 })
 }
 
-/// Steps of a whole number of chunks that take at least `wanted`, judged by the time of one chunk.
-pub(super) fn whole_chunks(wanted: Duration, one: Taken, chunk: usize) -> usize {
-    let chunks = (wanted.as_secs_f64() / one.wall.as_secs_f64()).ceil().max(1.0);
-    chunks as usize * chunk
+/// The wall time of one chunk: the fastest of a few, because the first is slow and any may be interrupted for longer
+/// than it takes; of one that is as long as a sample, the first will do.
+fn chunk_time(running: &mut dyn Loop, threads: usize, chunk: usize, sample: Duration) -> Result<Duration> {
+    const RUNS: usize = 3;
+    let mut fastest = timed(running, threads, chunk, chunk)?.wall;
+    for _ in 1..RUNS {
+        if fastest >= sample {
+            break;
+        }
+        fastest = fastest.min(timed(running, threads, chunk, chunk)?.wall);
+    }
+    Ok(fastest)
+}
+
+/// Steps of a whole number of chunks that take at least as long as a sample, judged by the time of one chunk.
+pub(super) fn sample_steps(running: &mut dyn Loop, threads: usize, chunk: usize, sample: Duration) -> Result<usize> {
+    let one = chunk_time(running, threads, chunk, sample)?;
+    let chunks = (sample.as_secs_f64() / one.as_secs_f64()).ceil().max(1.0);
+    Ok(chunks as usize * chunk)
 }
 
 #[cfg(test)]
@@ -683,6 +755,7 @@ mod tests {
 
     use super::*;
     use crate::autotune::subject::AgentTimes;
+    use crate::stats::random::Stream;
     use crate::workload::Work;
 
     /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
@@ -863,7 +936,71 @@ mod tests {
         let mock = Mock::default();
         let tuned = run(&Request { time_budget: Some(Duration::ZERO), ..request(&mock) }, &cache);
         assert_eq!((tuned.scan_chunk_size, tuned.throughput_steps_per_s), (256, None));
-        assert!(tuned.notes[0].contains("nothing could be measured"));
+        assert!(tuned.notes[0].contains("the time budget ended before two chunk sizes could be compared; using 256"));
+        assert!(tuned.to_string().contains("(the rule of thumb, not tuned; threads = 1)"), "{tuned}");
         assert!(cache.load().unwrap().profiles.chunk_size_configs.is_empty());
+    }
+
+    #[test]
+    fn too_little_time_to_compare_is_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        // The environment's profile takes three samples, which leaves less than four for one candidate.
+        let (sample, time_budget) = (Duration::from_millis(100), Some(Duration::from_millis(650)));
+        for threads in [Some(1), None] {
+            let tuned = run(&Request { sample, time_budget, threads, force: true, ..request(&mock) }, &cache);
+            assert_eq!((tuned.scan_chunk_size, &tuned.source), (256, &Source::RuleOfThumb), "{tuned}");
+            assert!(tuned.notes.iter().all(|note| note.contains("the time budget ended")), "{tuned}");
+        }
+        assert!(cache.load().unwrap().profiles.chunk_size_configs.is_empty());
+    }
+
+    #[test]
+    fn threads_that_were_not_compared_are_not_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock::default();
+        // Enough for some chunk sizes, but a quarter of it not for two numbers of threads.
+        let (sample, time_budget) = (Duration::from_millis(50), Some(Duration::from_millis(1600)));
+        let tuned = run(&Request { sample, time_budget, threads: None, ..request(&mock) }, &cache);
+        assert!(tuned.scan_chunk_size > 8, "{tuned}");
+        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+            assert!(tuned.notes.iter().any(|note| note.contains("not tuned: the time budget ended")), "{tuned}");
+            assert!(cache.load().unwrap().profiles.chunk_size_configs.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_speed_holds_it_however_skewed_the_times_are() {
+        let mut random = Stream::new(3, 0);
+        for rounds in 1..40 {
+            // Every third round is disturbed, so that the mean is far from the median.
+            let mut slow = || if random.below(3) == 0 { 2.0 } else { 1.0 };
+            let times: Vec<f64> = (0..rounds).map(|_| slow()).collect();
+            let (speed, interval) = speed(&times);
+            assert!(interval.contains(speed), "{speed} is not in {interval:?}");
+        }
+        let (mostly, _) = speed(&[2.0, 2.0, 2.0, 2.0, 90.0]);
+        assert_eq!(mostly, 5e8);
+    }
+
+    #[test]
+    fn a_choice_without_the_rule_of_thumb_needs_more_than_a_best() {
+        let found = |no_difference| Found {
+            chosen: 1,
+            equal: if no_difference { vec![0, 1, 2] } else { vec![1] },
+            fastest: 1,
+            no_difference,
+            out_of_time: false,
+            times: vec![],
+        };
+        assert_eq!(settled(&found(false), &[8, 16, 256], 256), Some(1));
+        assert_eq!(settled(&found(false), &[8, 16, 32], 256), None);
+        assert_eq!(settled(&found(true), &[8, 16], 256), None);
+        assert_eq!(settled(&found(true), &[8, 16, 32], 256), Some(1));
+        let cut_short = |no_difference| Found { out_of_time: true, ..found(no_difference) };
+        assert_eq!(settled(&cut_short(false), &[8, 16, 256], 256), Some(1), "it is beaten");
+        assert_eq!(settled(&cut_short(true), &[8, 16, 256], 256), Some(2), "it is not");
     }
 }
