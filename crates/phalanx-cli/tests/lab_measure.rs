@@ -221,6 +221,31 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
 }
 
 #[test]
+fn a_stored_run_is_never_replaced() {
+    let folder = Folder::new();
+    let throughput = ["bench", "throughput", "--num-envs", "64", "--num-steps", "8"];
+    let report = json(&with_plan(&throughput, &folder));
+    let stored = ["table", "records"].map(|name| report[name].as_str().unwrap());
+    let contents = || stored.map(|path| std::fs::read(path).unwrap());
+    let (names, before) = (folder.names(), contents());
+    let never = "a stored run never changes: choose another name";
+    for path in stored {
+        refused(&[&throughput[..], &["--output", path]].concat(), &format!("{path} already exists; {never}"));
+        refused(&with_plan(&[&throughput[..], &["--monitor", "--metrics-log", path]].concat(), &folder), never);
+        refused(&["bench", "report", "--history", folder.path(), "--html", path], "is no HTML page");
+        refused(&["bench", "profile", "CartPole-v1/n64/t1", "--seconds", "0.1", "--output", path], "is no SVG");
+        let suite = ["bench", "suite", "--categories", "startup", "--output-dir", folder.path(), "--markdown", path];
+        refused(&suite, never);
+    }
+    assert!(contents() == before && folder.names() == names, "nothing was written");
+    // What is drawn from it can be drawn again.
+    let page = folder.0.path().join("page.html");
+    for _ in 0..2 {
+        stdout(&["bench", "report", "--history", folder.path(), "--html", page.to_str().unwrap()]);
+    }
+}
+
+#[test]
 fn other_kinds_are_measured_and_named() {
     let folder = Folder::new();
     let base = ["bench", "throughput", "--num-envs", "64", "--num-steps", "20"];

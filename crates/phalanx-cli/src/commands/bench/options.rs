@@ -84,7 +84,7 @@ impl ResultsArgs {
         let Some(output) = &self.output else {
             return Ok(Target { folder: self.results_dir.clone(), prefix: prefix.to_owned(), table: None });
         };
-        let table = files::check_target(output)?;
+        let table = files::check_target(output, files::Kind::Table)?;
         let folder = table.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
         let prefix = table.file_stem().map(|stem| stem.to_string_lossy().into_owned());

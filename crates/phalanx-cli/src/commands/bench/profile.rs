@@ -60,7 +60,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let case = CaseSpec::parse(&args.case).map_err(|error| Failure::input(error.to_string()))?;
-    let target = args.output.as_deref().map(files::check_target).transpose()?;
+    let target = args.output.as_deref().map(|path| files::check_target(path, files::Kind::Svg)).transpose()?;
     let mut monitor = args.monitor.start(case.num_envs)?;
     let mut workload = workloads::of(&case)?;
     // Short pieces, so that the end is not missed by much; finding their size warms up.

@@ -34,6 +34,7 @@ use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::files::{Kind, SUMMARY_TITLE, check_target};
 use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
@@ -80,10 +81,10 @@ pub(crate) struct SuiteArgs {
 pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let items = chosen(&args.categories)?;
     let targets = targets(args.kpi.as_deref())?;
-    let markdown = args.markdown.as_deref().map(crate::files::check_target).transpose()?;
+    let markdown = args.markdown.as_deref().map(|path| check_target(path, Kind::Summary)).transpose()?;
     let place = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
     if args.save_baseline && args.baseline.is_some() {
-        crate::files::check_target(&place)?;
+        check_target(&place, Kind::SuiteBaseline)?;
     }
     let baseline = Baseline::find(args, &place)?;
     let mut monitor = args.monitor.start()?;
@@ -428,7 +429,7 @@ fn overhead_of(result: &BenchmarkResult) -> Option<f64> {
 /// The summary for a pull request.
 fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Readings) -> String {
     let run = &session.run;
-    let mut text = format!("## Benchmarks: {}\n\n{}\n\n", last.verdict.name(), last.reason);
+    let mut text = format!("{SUMMARY_TITLE}{}\n\n{}\n\n", last.verdict.name(), last.reason);
     // Writing to a string cannot fail.
     text += "| benchmark | throughput | change | interval | verdict |\n|---|---:|---:|---:|---|\n";
     for result in &report.results {
