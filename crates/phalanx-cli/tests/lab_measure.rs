@@ -246,6 +246,21 @@ fn a_stored_run_is_never_replaced() {
 }
 
 #[test]
+fn a_report_and_a_trend_say_the_same_of_a_history() {
+    let folder = Folder::new();
+    for _ in 0..4 {
+        json(&with_plan(&["bench", "throughput", "--num-envs", "64", "--num-steps", "8"], &folder));
+    }
+    let history = ["--history", folder.path(), "--format", "json"];
+    let trend = json(&[&["bench", "trend"], &history[..]].concat())["series"][0].clone();
+    let report = json(&[&["bench", "report"], &history[..]].concat())["trends"][0].clone();
+    for field in ["trend", "change_percent", "noise_percent", "recent_avg", "historical_avg"] {
+        assert!(!trend[field].is_null() && trend[field] == report[field], "{field}: {trend} {report}");
+    }
+    assert_eq!((&report["name"], &report["runs"]), (&trend["key"]["case_id"], &4.into()));
+}
+
+#[test]
 fn other_kinds_are_measured_and_named() {
     let folder = Folder::new();
     let base = ["bench", "throughput", "--num-envs", "64", "--num-steps", "20"];

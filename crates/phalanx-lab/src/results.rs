@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::baseline_file::{self, BatchOutcome};
 use crate::csv::Table;
 use crate::files::{self, Damage};
-use crate::history::NO_HISTORY;
+use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
 use crate::{Error, Result};
 
@@ -32,6 +32,8 @@ pub struct Results {
     pub verdicts: Vec<Verdict>,
     /// Reports of `bench suite`, oldest first, as they are.
     pub suites: Vec<Stamped<Value>>,
+    /// The histories of all cases that have records.
+    pub series: Vec<Series>,
     /// What had to be skipped.
     pub damaged: Vec<Damage>,
     /// Files of records.
@@ -53,6 +55,8 @@ pub struct Stamped<T> {
 /// A measured rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rate {
+    /// The run, if it has records.
+    pub run_id: Option<String>,
     /// When, as `20260722_130501`; empty if unknown.
     pub time: String,
     /// The machine's fingerprint or CPU; empty if unknown.
@@ -180,6 +184,7 @@ impl Results {
                 self.add_baseline(&baseline);
             }
         }
+        self.series = history::merged(std::mem::take(&mut self.series));
         self.suites.sort_by(|a, b| a.time.cmp(&b.time));
         self.rates.sort_by(|a, b| a.time.cmp(&b.time));
     }
@@ -247,6 +252,7 @@ impl Results {
         let info = &run.system_info;
         let machine = info.fingerprint.clone().or_else(|| info.cpu_model.clone()).unwrap_or_default();
         let base = Rate {
+            run_id: None,
             time: run.time().map(|time| time.compact()).unwrap_or_default(),
             machine,
             device: info.devices.platform.clone(),
@@ -276,6 +282,7 @@ impl Results {
     /// Rates as [`crate::history::series`] takes them: where a run compared two sides, the judged one (B) counts, and
     /// comparisons of any two builds or modes are no part of a history.
     fn add_records(&mut self, records: Vec<Record>) {
+        self.series.extend(history::series(&records));
         let mut cases: BTreeMap<String, Case> = BTreeMap::new();
         // The rate of each case of the run, and of which side it is.
         let mut rates: BTreeMap<String, (Arm, Rate)> = BTreeMap::new();
@@ -316,6 +323,7 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
     let number = |name: &str| case.params.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let rate = |ns_per_step: f64| 1e9 / ns_per_step;
     Some(Rate {
+        run_id: run.map(|run| run.run_id.clone()),
         time: run.map(|run| digits(&run.started_at)).unwrap_or_default(),
         machine: run.map(|run| run.machine.fingerprint.clone()).unwrap_or_default(),
         device: "cpu".to_owned(),
@@ -377,6 +385,7 @@ fn rate_of(row: &Row<'_>, time: &str) -> Option<Rate> {
     let range = total.zip(row.number("time_min_s").zip(row.number("time_max_s")));
     let range = range.filter(|(_, (fastest, slowest))| *fastest > 0.0 && slowest >= fastest);
     Some(Rate {
+        run_id: None,
         time: time.to_owned(),
         machine: row.text("cpu_model"),
         device: Some(row.text("device")).filter(|device| !device.is_empty()).unwrap_or("cpu".to_owned()),

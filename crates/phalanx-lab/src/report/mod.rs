@@ -66,7 +66,7 @@ pub struct NamedTrend {
     pub name: String,
     /// How often.
     pub runs: usize,
-    /// How much runs differ from one to the next, in %.
+    /// Differences below this count as none, in %.
     pub noise_percent: f64,
     /// The direction.
     #[serde(flatten)]

@@ -6,10 +6,10 @@ use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
 use crate::figures::{FIGURES, histories, latest, rate_text, times};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::guards::Status;
+use crate::history::{Series, SeriesKey, SeriesTrend, noise_percent};
 use crate::machine::Machine;
 use crate::record::{Kind, Run};
 use crate::results::{Rate, Results, Spread, readable_time};
-use crate::stats::descriptive::sample_sd;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
 use crate::stats::trend::{Direction, Trend};
@@ -370,16 +370,28 @@ fn library_blocks(results: &Results) -> Vec<Block> {
     blocks
 }
 
+/// The trends of the last machine: those of `bench trend`, and of runs that left only tables.
 fn trends(results: &Results) -> Vec<NamedTrend> {
-    let trend = |history: &crate::figures::History<'_>| {
+    let last = |series: &&Series| series.entries.last().map(|entry| entry.started_at.clone());
+    let machine = results.series.iter().max_by_key(last).map(|series| &series.key.fingerprint);
+    let wanted = |series: &&Series| Some(&series.key.fingerprint) == machine && series.entries.len() > 1;
+    let series: Vec<&Series> = results.series.iter().filter(wanted).collect();
+    let name = |key: &SeriesKey| match series.iter().filter(|other| other.key.case_id == key.case_id).count() {
+        1 => key.case_id.clone(),
+        _ => format!("{} ({}{})", key.case_id, key.suite, if key.paired { ", in turns" } else { "" }),
+    };
+    let recorded = series.iter().map(|series| {
+        let SeriesTrend { series, direction, noise_percent, .. } = SeriesTrend::of((*series).clone(), None);
+        NamedTrend { name: name(&series.key), runs: series.entries.len(), noise_percent, trend: direction }
+    });
+    let all = histories(results);
+    let tables = all.iter().filter(|history| history.rates.iter().all(|rate| rate.run_id.is_none())).map(|history| {
         let rates: Vec<f64> = history.rates.iter().map(|rate| rate.steps_per_second).collect();
-        // What neighbours differ by is noise, but for the few steps that are changes.
-        let steps: Vec<f64> = rates.windows(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
-        let noise_percent = 100.0 * sample_sd(&steps).unwrap_or(0.0) / std::f64::consts::SQRT_2;
+        let noise_percent = noise_percent(&rates);
         let (name, runs) = (history.name.clone(), rates.len());
         NamedTrend { name, runs, noise_percent, trend: Trend::of(&rates, noise_percent) }
-    };
-    histories(results).iter().map(trend).collect()
+    });
+    recorded.chain(tables).collect()
 }
 
 fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
