@@ -145,6 +145,13 @@ fn what_is_not_installed_is_a_row() {
     let missing: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["success"] == false).collect();
     assert_eq!(missing.len(), 5, "three of gymnasium, one each of the others");
     assert!(missing.iter().all(|row| row["error"].as_str().unwrap().contains("pip install")));
+    // Without ours nothing is left, and nothing is written.
+    let files = || std::fs::read_dir(results).unwrap().count();
+    let before = files();
+    let nothing = phalanx(&[&all[..], &QUICK, &["--library", "gymnasium", "--quiet"]].concat());
+    let message = String::from_utf8(nothing.stderr).unwrap();
+    assert_eq!((nothing.status.code(), nothing.stdout.len(), files()), (Some(1), 0, before), "{message}");
+    assert!(message.contains("nothing could be measured (gymnasium: "), "{message}");
     // One that crashes is a row as well, and ours are measured all the same.
     std::fs::write(python, "#!/bin/sh\necho 'Illegal instruction' >&2\nexit 132\n").unwrap();
     let report = json(&[&all[..], &QUICK, &["--json", "--quiet"]].concat());
