@@ -435,5 +435,17 @@ fn bad_input_is_refused_in_one_sentence() {
     refused(&[&["bench", "baseline", "--min-batch", "20k"], &results[..]].concat(), "no batch size is left");
     refused(&[&["compare"], &results[..]].concat(), "holds no run of 'phalanx bench baseline'");
     refused(&["bench", "cite", "/nonexistent.csv"], "cannot read /nonexistent.csv");
+    let long = "a".repeat(300);
+    refused(&[&["bench", "baseline", "-t", &long], &results[..]].concat(), "but must be 1 to 200 of");
     assert_eq!(folder.names(), Vec::<String>::new(), "nothing was written");
+    let file = folder.0.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let nowhere = ["--results-dir", file.to_str().unwrap()];
+    let profile = ["bench", "profile", "CartPole-v1/n64/t1", "--seconds", "0.1"];
+    let library = ["bench", "comparison", "--library", "phalanx"];
+    let commands =
+        ["throughput", "memory", "baseline", "safety", "kpi", "doctor", "all"].map(|name| vec!["bench", name]);
+    for command in commands.into_iter().chain([profile.to_vec(), library.to_vec()]) {
+        refused(&[&command[..], &nowhere].concat(), "file is not a folder");
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use phalanx_lab::figures::{self, FIGURES, Figure, Files};
+use phalanx_lab::files::make_folder;
 use phalanx_lab::results::Results;
 use serde::Serialize;
 
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
             listed(if args.input.is_empty() { &folders } else { &args.input })
         )));
     }
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::Write { what: folder.display().to_string(), error })?;
+    make_folder(&folder)?;
     let mut files = Vec::new();
     for (name, Files { png, svg }) in drawn {
         for (extension, kind, bytes) in [("png", Kind::Png, png), ("svg", Kind::Svg, svg)] {
