@@ -22,12 +22,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// The contents of a regular file: a device could go on for ever.
 pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>, Failure> {
-    match std::fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => {
-            Err(Failure::input(format!("cannot read {}: it is not a file", path.display())))
-        }
-        _ => read(path),
-    }
+    phalanx_lab::files::read_regular(path)
+        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
 }
 
 /// What an output file holds.

@@ -73,10 +73,32 @@ fn what_cannot_be_plotted_is_refused_and_nothing_is_written() {
     refused(&["bench", "plot", "--input", &path("missing.csv")], "cannot read");
     refused(&["bench", "plot", "--input", &path("x.txt")], ".jsonl");
     refused(&["bench", "plot", "--results-dir", &path("nowhere")], "measure first");
+    let wide = write(folder.path(), "wide.csv", &format!("{},b\n1,2\n", "a".repeat(1 << 20)));
+    for reader in [&["bench", "cite", &wide][..], &["bench", "plot", "--input", &wide]] {
+        let message = String::from_utf8(phalanx(reader).stderr).unwrap();
+        assert!(message.contains(&"a".repeat(70)) && message.len() < 500, "{}", message.len());
+    }
     refused(&["bench", "plot", "--plot-type", "thoughput"], "throughput");
     refused(&["bench", "report", "--history", &path("nowhere")], "there are no results");
     refused(&["report", "--html", &path("nowhere/x.html")], "folder does not exist");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+/// Whoever opens a pipe that nobody writes to waits for ever.
+#[cfg(unix)]
+#[test]
+fn pipes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for extension in ["csv", "jsonl", "json"] {
+        let pipe = folder.path().join("pipe").with_extension(extension);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let pipe = pipe.to_str().unwrap();
+        for reader in [&["bench", "cite", pipe][..], &["bench", "report", "--input", pipe]] {
+            refused(reader, "is not a regular file");
+        }
+    }
+    let pipe = folder.path().join("pipe.json");
+    refused(&["bench", "suite", "--categories", "startup", "--baseline", pipe.to_str().unwrap()], "not a regular file");
 }
 
 #[test]

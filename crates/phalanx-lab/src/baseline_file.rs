@@ -1,7 +1,6 @@
 //! Baseline files: one JSON file per `bench baseline`, and the table that compares them over time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -264,7 +263,7 @@ pub fn read_folder(folder: &Path) -> Result<Baselines> {
         if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
             continue;
         }
-        let parsed = fs::read(&path)
+        let parsed = files::read_regular(&path)
             .map_err(|error| error.to_string())
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
         match parsed {
@@ -344,6 +343,8 @@ fn change_percent(previous: Option<f64>, current: Option<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn run(timestamp: f64, single: f64, batch: f64) -> Baseline {

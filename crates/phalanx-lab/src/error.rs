@@ -106,7 +106,7 @@ pub enum Error {
     /// A file that holds no results of the lab.
     #[error(
         "{} holds no results: there is neither a rate nor memory nor a library among {}",
-        .path.display(), .columns.join(", ")
+        .path.display(), excerpt(&.columns.join(", "))
     )]
     UnknownTable {
         /// Which.
@@ -115,7 +115,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// A column that a table does not have.
-    #[error("the table has no column '{column}', only {}", .known.join(", "))]
+    #[error("the table has no column '{column}', only {}", excerpt(&.known.join(", ")))]
     UnknownColumn {
         /// What was asked for.
         column: String,

@@ -25,6 +25,23 @@ impl fmt::Display for Damage {
     }
 }
 
+/// The contents of a regular file. A pipe could keep us waiting and a device could go on for ever.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
+}
+
+/// [`read_regular`] as text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_regular(path)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
 /// Writes a file so that it is there complete or not at all; what was there before is replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     filled_temporary(folder_of(path), bytes)
@@ -165,6 +182,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         let missing = folder.path().join("missing/a.json");
         assert!(matches!(write_atomically(&missing, b""), Err(Error::Write { path, .. }) if path == missing));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe.csv");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, Path::new("/dev/zero")] {
+            assert!(read_regular(path).unwrap_err().to_string().contains("is not a regular file"));
+        }
+        assert!(read_text(folder.path()).is_err());
+        assert_eq!(read_text(&folder.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let text = folder.path().join("text");
+        fs::write(&text, "text").unwrap();
+        assert_eq!(read_text(&text).unwrap(), "text");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! have any name. Columns that are missing or empty are unknown. What cannot be read is reported and skipped.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -215,7 +214,7 @@ impl Results {
     }
 
     fn read_table(&mut self, path: &Path) -> Result<()> {
-        let text = fs::read_to_string(path).map_err(Error::read(path))?;
+        let text = files::read_text(path).map_err(Error::read(path))?;
         let table = Table::parse(&text).map_err(|error| unusable(path, error.to_string()))?;
         let time = time_of_name(path);
         let has = |column: &str| table.columns().iter().any(|name| name == column);
@@ -233,7 +232,7 @@ impl Results {
     }
 
     fn read_json(&mut self, path: &Path) -> Result<()> {
-        let bytes = fs::read(path).map_err(Error::read(path))?;
+        let bytes = files::read_regular(path).map_err(Error::read(path))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
         if value.get("batch_scaling").is_some() {
             let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
@@ -465,6 +464,8 @@ pub fn readable_time(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::case::CaseSpec;
 

@@ -205,7 +205,7 @@ impl Baseline {
         if !args.compare_baseline && args.baseline.is_none() {
             return Ok(None);
         }
-        let bytes = match std::fs::read(path) {
+        let bytes = match files::read_regular(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.save_baseline => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.baseline.is_none() => {
