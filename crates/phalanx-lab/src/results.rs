@@ -3,7 +3,7 @@
 //! Tables are told apart by their columns, records by their `type`, JSON files by their fields, so that a file may
 //! have any name. Columns that are missing or empty are unknown. What cannot be read is reported and skipped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -37,6 +37,8 @@ pub struct Results {
     pub damaged: Vec<Damage>,
     /// Files of records.
     pub(crate) records: Vec<PathBuf>,
+    /// Runs and cases whose rates are known.
+    pub(crate) known: BTreeSet<(String, String)>,
     /// Rates of tables and of baselines, which count only where there are no records of the same run.
     pub(crate) tables: Vec<(PathBuf, Vec<Rate>)>,
     pub(crate) baselines: Vec<baseline_file::Baseline>,
@@ -275,7 +277,10 @@ impl Results {
                 });
             }
         }
-        self.rates.push(base);
+        // The single environment is also the batch of one, if that was asked for.
+        if !matches!(run.batch_scaling.get(&1), Some(BatchOutcome::Measured(_))) {
+            self.rates.push(base);
+        }
     }
 
     /// Rates as [`crate::history::series`] takes them: where a run compared two sides, the judged one (B) counts, and
@@ -289,7 +294,7 @@ impl Results {
             match record {
                 Record::Run(run) => {
                     cases.clear();
-                    self.rates.extend(std::mem::take(&mut rates).into_values().map(|(_, rate)| rate));
+                    self.add_rates(std::mem::take(&mut rates));
                     self.runs.push(*run);
                 }
                 Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => _ = cases.remove(&case.case_id),
@@ -309,7 +314,16 @@ impl Results {
                 Record::Sample(_) => {}
             }
         }
-        self.rates.extend(rates.into_values().map(|(_, rate)| rate));
+        self.add_rates(rates);
+    }
+
+    /// Adds the rates of a run by case. A run that is in two files, such as a copy, counts once.
+    fn add_rates(&mut self, rates: BTreeMap<String, (Arm, Rate)>) {
+        for (case_id, (_, rate)) in rates {
+            if rate.run_id.clone().is_none_or(|run_id| self.known.insert((run_id, case_id))) {
+                self.rates.push(rate);
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is in a report: from results to sections.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
@@ -10,6 +12,7 @@ use crate::history::{Series, SeriesKey, SeriesTrend, noise_percent};
 use crate::machine::Machine;
 use crate::record::{Kind, Run};
 use crate::results::{Rate, Results, Spread, readable_time};
+use crate::stats::descriptive::mean;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
 use crate::stats::trend::{Direction, Trend};
@@ -68,13 +71,16 @@ fn number(value: &Value) -> Option<f64> {
 
 fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[VerdictRow]) -> Summary {
     let of_suite = |field: &str| suite.and_then(|suite| number(&suite["summary"][field]));
-    let rates: Vec<f64> = results.rates.iter().map(|rate| rate.steps_per_second).collect();
-    let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    let mut by_kind: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for rate in &results.rates {
+        let kind = rate.kind.map_or("unknown kind", Kind::name).to_owned();
+        by_kind.entry(kind).or_default().push(rate.steps_per_second);
+    }
     let peaks = results.memory.iter().filter_map(|memory| memory.peak_rss_mb);
     let is_alert = |kpi: &&Value| kpi["verdict"] == "alert";
     Summary {
-        total_benchmarks: of_suite("total_benchmarks").map_or(rates.len() as u64, |count| count as u64),
-        avg_throughput: of_suite("avg_throughput").or(mean),
+        total_benchmarks: of_suite("total_benchmarks").map_or(results.rates.len() as u64, |count| count as u64),
+        avg_throughput: by_kind.into_iter().map(|(kind, rates)| (kind, mean(&rates))).collect(),
         peak_memory_mb: of_suite("peak_memory_mb").or_else(|| peaks.reduce(f64::max)),
         total_duration: of_suite("total_duration"),
         alerts: kpis.as_array().map(|kpis| kpis.iter().filter(is_alert).count()),
@@ -94,12 +100,11 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         Some(count) => Cell::number(count.to_string()).mood(Mood::Bad),
     };
     let unknown = || "-".to_owned();
-    let rows = vec![
-        vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())],
-        vec![
-            Cell::text("mean throughput (per second)"),
-            Cell::number(summary.avg_throughput.map_or_else(unknown, format_number)),
-        ],
+    let mut rows = vec![vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())]];
+    rows.extend(summary.avg_throughput.iter().map(|(kind, rate)| {
+        vec![Cell::text(format!("mean of {kind} (steps per second)")), Cell::number(format_number(*rate))]
+    }));
+    rows.extend([
         vec![
             Cell::text("highest peak of memory"),
             Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MiB"))),
@@ -107,7 +112,7 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         vec![Cell::text("time measured"), Cell::number(summary.total_duration.map_or_else(unknown, format_seconds))],
         vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
         vec![Cell::text("regressions"), cell(summary.regressions)],
-    ];
+    ]);
     Section { title: "Summary", blocks: vec![Block::Table { columns: vec!["", ""], rows }] }
 }
 
