@@ -28,7 +28,7 @@ pub(crate) struct MonitorArgs {
 
 fn open(log: Option<&Path>) -> Result<Option<BufferedLogger>, Failure> {
     let Some(path) = log else { return Ok(None) };
-    let log = BufferedLogger::create(&files::check_target(path)?, BUFFER_SIZE)?;
+    let log = BufferedLogger::create(&files::check_target(path, files::Kind::MetricsLog)?, BUFFER_SIZE)?;
     flush_on_interrupt()?;
     Ok(Some(log))
 }

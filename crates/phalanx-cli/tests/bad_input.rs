@@ -99,7 +99,7 @@ fn counts_and_values() {
     refused_with(&with(&["--policy", "bangbang", "--policy-arg", "setpoint=1e39"]), &["setpoint"]);
     refused_with(&with(&["--save-state", "no/such/folder/file"]), &["folder does not exist"]);
     refused_with(&with(&["--save-state", "/dev/null"]), &["not a file"]);
-    refused_with(&with(&["--load-state", "/dev/zero"]), &["not a file"]);
+    refused_with(&with(&["--load-state", "/dev/zero"]), &["not a regular file"]);
     refused_with(
         &["trace", "--env", "CartPole-v1", "--state", "1,2,3"],
         &["x, x_dot, theta, theta_dot", "3 elements, but 4"],

@@ -221,6 +221,46 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
 }
 
 #[test]
+fn a_stored_run_is_never_replaced() {
+    let folder = Folder::new();
+    let throughput = ["bench", "throughput", "--num-envs", "64", "--num-steps", "8"];
+    let report = json(&with_plan(&throughput, &folder));
+    let stored = ["table", "records"].map(|name| report[name].as_str().unwrap());
+    let contents = || stored.map(|path| std::fs::read(path).unwrap());
+    let (names, before) = (folder.names(), contents());
+    let never = "a stored run never changes: choose another name";
+    for path in stored {
+        refused(&[&throughput[..], &["--output", path]].concat(), &format!("{path} already exists; {never}"));
+        refused(&with_plan(&[&throughput[..], &["--monitor", "--metrics-log", path]].concat(), &folder), never);
+        refused(&["bench", "report", "--history", folder.path(), "--html", path], "is no HTML page");
+        refused(&["bench", "profile", "CartPole-v1/n64/t1", "--seconds", "0.1", "--output", path], "is no SVG");
+        let suite = ["bench", "suite", "--categories", "startup", "--output-dir", folder.path(), "--markdown", path];
+        refused(&suite, never);
+    }
+    assert!(contents() == before && folder.names() == names, "nothing was written");
+    // What is drawn from it can be drawn again.
+    let page = folder.0.path().join("page.html");
+    for _ in 0..2 {
+        stdout(&["bench", "report", "--history", folder.path(), "--html", page.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn a_report_and_a_trend_say_the_same_of_a_history() {
+    let folder = Folder::new();
+    for _ in 0..4 {
+        json(&with_plan(&["bench", "throughput", "--num-envs", "64", "--num-steps", "8"], &folder));
+    }
+    let history = ["--history", folder.path(), "--format", "json"];
+    let trend = json(&[&["bench", "trend"], &history[..]].concat())["series"][0].clone();
+    let report = json(&[&["bench", "report"], &history[..]].concat())["trends"][0].clone();
+    for field in ["trend", "change_percent", "noise_percent", "recent_avg", "historical_avg"] {
+        assert!(!trend[field].is_null() && trend[field] == report[field], "{field}: {trend} {report}");
+    }
+    assert_eq!((&report["name"], &report["runs"]), (&trend["key"]["case_id"], &4.into()));
+}
+
+#[test]
 fn other_kinds_are_measured_and_named() {
     let folder = Folder::new();
     let base = ["bench", "throughput", "--num-envs", "64", "--num-steps", "20"];
@@ -395,5 +435,17 @@ fn bad_input_is_refused_in_one_sentence() {
     refused(&[&["bench", "baseline", "--min-batch", "20k"], &results[..]].concat(), "no batch size is left");
     refused(&[&["compare"], &results[..]].concat(), "holds no run of 'phalanx bench baseline'");
     refused(&["bench", "cite", "/nonexistent.csv"], "cannot read /nonexistent.csv");
+    let long = "a".repeat(300);
+    refused(&[&["bench", "baseline", "-t", &long], &results[..]].concat(), "but must be 1 to 200 of");
     assert_eq!(folder.names(), Vec::<String>::new(), "nothing was written");
+    let file = folder.0.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let nowhere = ["--results-dir", file.to_str().unwrap()];
+    let profile = ["bench", "profile", "CartPole-v1/n64/t1", "--seconds", "0.1"];
+    let library = ["bench", "comparison", "--library", "phalanx"];
+    let commands =
+        ["throughput", "memory", "baseline", "safety", "kpi", "doctor", "all"].map(|name| vec!["bench", name]);
+    for command in commands.into_iter().chain([profile.to_vec(), library.to_vec()]) {
+        refused(&[&command[..], &nowhere].concat(), "file is not a folder");
+    }
 }

@@ -73,10 +73,32 @@ fn what_cannot_be_plotted_is_refused_and_nothing_is_written() {
     refused(&["bench", "plot", "--input", &path("missing.csv")], "cannot read");
     refused(&["bench", "plot", "--input", &path("x.txt")], ".jsonl");
     refused(&["bench", "plot", "--results-dir", &path("nowhere")], "measure first");
+    let wide = write(folder.path(), "wide.csv", &format!("{},b\n1,2\n", "a".repeat(1 << 20)));
+    for reader in [&["bench", "cite", &wide][..], &["bench", "plot", "--input", &wide]] {
+        let message = String::from_utf8(phalanx(reader).stderr).unwrap();
+        assert!(message.contains(&"a".repeat(70)) && message.len() < 500, "{}", message.len());
+    }
     refused(&["bench", "plot", "--plot-type", "thoughput"], "throughput");
     refused(&["bench", "report", "--history", &path("nowhere")], "there are no results");
     refused(&["report", "--html", &path("nowhere/x.html")], "folder does not exist");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+/// Whoever opens a pipe that nobody writes to waits for ever.
+#[cfg(unix)]
+#[test]
+fn pipes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for extension in ["csv", "jsonl", "json"] {
+        let pipe = folder.path().join("pipe").with_extension(extension);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let pipe = pipe.to_str().unwrap();
+        for reader in [&["bench", "cite", pipe][..], &["bench", "report", "--input", pipe]] {
+            refused(reader, "is not a regular file");
+        }
+    }
+    let pipe = folder.path().join("pipe.json");
+    refused(&["bench", "suite", "--categories", "startup", "--baseline", pipe.to_str().unwrap()], "not a regular file");
 }
 
 #[test]
@@ -145,6 +167,13 @@ fn what_is_not_installed_is_a_row() {
     let missing: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["success"] == false).collect();
     assert_eq!(missing.len(), 5, "three of gymnasium, one each of the others");
     assert!(missing.iter().all(|row| row["error"].as_str().unwrap().contains("pip install")));
+    // Without ours nothing is left, and nothing is written.
+    let files = || std::fs::read_dir(results).unwrap().count();
+    let before = files();
+    let nothing = phalanx(&[&all[..], &QUICK, &["--library", "gymnasium", "--quiet"]].concat());
+    let message = String::from_utf8(nothing.stderr).unwrap();
+    assert_eq!((nothing.status.code(), nothing.stdout.len(), files()), (Some(1), 0, before), "{message}");
+    assert!(message.contains("nothing could be measured (gymnasium: "), "{message}");
     // One that crashes is a row as well, and ours are measured all the same.
     std::fs::write(python, "#!/bin/sh\necho 'Illegal instruction' >&2\nexit 132\n").unwrap();
     let report = json(&[&all[..], &QUICK, &["--json", "--quiet"]].concat());

@@ -1,7 +1,6 @@
 //! Baseline files: one JSON file per `bench baseline`, and the table that compares them over time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -192,10 +191,13 @@ pub fn efficiency_percent(batch_steps_per_second: f64, single_steps_per_second: 
     (perfect > 0.0).then(|| 100.0 * batch_steps_per_second / perfect)
 }
 
+/// The longest tag: file systems take names of 255 bytes, of which the rest of a baseline's name and a suffix need some.
+pub const MAX_TAG: usize = 200;
+
 /// A tag that may be part of a file name.
 pub fn check_tag(tag: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if tag.is_empty() || !tag.chars().all(allowed) {
+    if tag.is_empty() || tag.len() > MAX_TAG || !tag.chars().all(allowed) {
         return Err(Error::Tag { tag: tag.to_owned() });
     }
     Ok(())
@@ -261,7 +263,7 @@ pub fn read_folder(folder: &Path) -> Result<Baselines> {
         if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
             continue;
         }
-        let parsed = fs::read(&path)
+        let parsed = files::read_regular(&path)
             .map_err(|error| error.to_string())
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
         match parsed {
@@ -341,6 +343,8 @@ fn change_percent(previous: Option<f64>, current: Option<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn run(timestamp: f64, single: f64, batch: f64) -> Baseline {
@@ -404,7 +408,10 @@ mod tests {
         for tag in ["baseline", "phase-1.2_b"] {
             check_tag(tag).unwrap();
         }
-        for tag in ["", "a/b", "a b", "ä", "a\0"] {
+        let longest = Baseline { tag: Some("a".repeat(MAX_TAG)), ..run(1e9, 1.0, 1.0) };
+        let somewhere = tempfile::tempdir().unwrap();
+        assert!(longest.write(somewhere.path()).is_ok() && longest.write(somewhere.path()).is_ok());
+        for tag in ["", "a/b", "a b", "ä", "a\0", &"a".repeat(MAX_TAG + 1)] {
             assert!(matches!(check_tag(tag), Err(Error::Tag { .. })), "{tag}");
         }
         let folder = tempfile::tempdir().unwrap();

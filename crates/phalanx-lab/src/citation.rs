@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
@@ -104,7 +103,7 @@ fn unusable(path: &Path, why: impl Into<String>) -> Error {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(Error::read(path))
+    files::read_text(path).map_err(Error::read(path))
 }
 
 fn of_table(path: &Path) -> Result<Vec<Citation>> {
@@ -214,6 +213,8 @@ fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::session::Session;
 

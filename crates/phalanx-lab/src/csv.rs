@@ -1,10 +1,12 @@
 //! Tables of comma-separated values (RFC 4180), with their columns in alphabetical order when we write them.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::format::excerpt;
 use crate::{Error, Result};
 
 /// A table of text: every row has one cell per column.
@@ -78,8 +80,9 @@ impl Table {
         let mut records = Records { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
         let refuse = |line, why: String| Error::Csv { line, why };
         let (line, columns) = records.next().transpose()?.ok_or_else(|| refuse(1, "there is no header".to_owned()))?;
-        if let Some((_, repeated)) = columns.iter().enumerate().find(|(i, name)| columns[..*i].contains(name)) {
-            return Err(refuse(line, format!("the column '{repeated}' is there twice")));
+        let mut seen = BTreeSet::new();
+        if let Some(repeated) = columns.iter().find(|name| !seen.insert(*name)) {
+            return Err(refuse(line, format!("the column '{}' is there twice", excerpt(repeated))));
         }
         let mut rows = Vec::new();
         for record in records {

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::format::format_bytes;
+use crate::baseline_file::MAX_TAG;
+use crate::format::{excerpt, format_bytes};
 
 /// An error of the lab.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,20 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
+    /// A file where a folder should be.
+    #[error("{} is not a folder", .path.display())]
+    NotAFolder {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A folder that cannot be made or written to.
+    #[error("cannot use the folder {}: {error}", .path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// A value that JSON cannot carry, such as a number that is not finite.
     #[error("cannot record this {what}: {error}")]
     NotRecordable {
@@ -34,7 +49,7 @@ pub enum Error {
         error: serde_json::Error,
     },
     /// A tag that could not be part of a file name.
-    #[error("the tag is '{tag}', but must be one or more of A-Z, a-z, 0-9, '.', '_' and '-'")]
+    #[error("the tag is '{}', but must be 1 to {MAX_TAG} of A-Z, a-z, 0-9, '.', '_' and '-'", excerpt(.tag))]
     Tag {
         /// What the user wrote.
         tag: String,
@@ -91,7 +106,7 @@ pub enum Error {
     /// A file that holds no results of the lab.
     #[error(
         "{} holds no results: there is neither a rate nor memory nor a library among {}",
-        .path.display(), .columns.join(", ")
+        .path.display(), excerpt(&.columns.join(", "))
     )]
     UnknownTable {
         /// Which.
@@ -100,7 +115,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// A column that a table does not have.
-    #[error("the table has no column '{column}', only {}", .known.join(", "))]
+    #[error("the table has no column '{column}', only {}", excerpt(&.known.join(", ")))]
     UnknownColumn {
         /// What was asked for.
         column: String,

@@ -529,6 +529,7 @@ mod tests {
 
     fn rate(num_envs: f64, chunk: f64, steps_per_second: f64) -> Rate {
         Rate {
+            run_id: None,
             time: "20260722_130501".to_owned(),
             machine: "m".to_owned(),
             device: "cpu".to_owned(),

@@ -25,6 +25,23 @@ impl fmt::Display for Damage {
     }
 }
 
+/// The contents of a regular file. A pipe could keep us waiting and a device could go on for ever.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
+}
+
+/// [`read_regular`] as text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_regular(path)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
 /// Writes a file so that it is there complete or not at all; what was there before is replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     filled_temporary(folder_of(path), bytes)
@@ -33,9 +50,32 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(Error::write(path))
 }
 
+/// Makes a folder and those above it, if they are not there yet.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| match existing_part(folder) {
+        part if part.is_dir() => Error::Folder { path: folder.to_owned(), error },
+        part => Error::NotAFolder { path: part.to_owned() },
+    })
+}
+
+/// Checks, before the work whose results go there, that a folder is one or could be made, and makes nothing.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    let part = existing_part(folder);
+    if !part.is_dir() {
+        return Err(Error::NotAFolder { path: part.to_owned() });
+    }
+    let probe = filled_temporary(part, b"");
+    probe.map(|_| ()).map_err(|error| Error::Folder { path: folder.to_owned(), error })
+}
+
+/// The folder, or the nearest above it that exists.
+fn existing_part(folder: &Path) -> &Path {
+    folder.ancestors().find(|part| part.exists()).unwrap_or(Path::new("."))
+}
+
 /// Writes `stem.extension` in `folder` complete or not at all; if the name is taken, `stem_1.extension` and so on.
 pub fn write_new(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> Result<PathBuf> {
-    fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    make_folder(folder)?;
     let mut file = filled_temporary(folder, bytes).map_err(Error::write(folder))?;
     for path in candidates(folder, stem, extension) {
         match file.persist_noclobber(&path) {
@@ -49,7 +89,7 @@ pub fn write_new(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> Re
 
 /// Makes an empty `stem.extension` in `folder` to append to; if the name is taken, `stem_1.extension` and so on.
 pub fn create_new(folder: &Path, stem: &str, extension: &str) -> Result<(File, PathBuf)> {
-    fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    make_folder(folder)?;
     for path in candidates(folder, stem, extension) {
         match OpenOptions::new().append(true).create_new(true).open(&path) {
             Ok(file) => return Ok((file, path)),
@@ -142,6 +182,41 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         let missing = folder.path().join("missing/a.json");
         assert!(matches!(write_atomically(&missing, b""), Err(Error::Write { path, .. }) if path == missing));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe.csv");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, Path::new("/dev/zero")] {
+            assert!(read_regular(path).unwrap_err().to_string().contains("is not a regular file"));
+        }
+        assert!(read_text(folder.path()).is_err());
+        assert_eq!(read_text(&folder.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let text = folder.path().join("text");
+        fs::write(&text, "text").unwrap();
+        assert_eq!(read_text(&text).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_file_is_not_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "kept").unwrap();
+        for path in [file.clone(), file.join("below/it")] {
+            let refused = |result: Result<()>| {
+                assert!(matches!(result, Err(Error::NotAFolder { path }) if path == file));
+            };
+            refused(check_folder(&path));
+            refused(make_folder(&path));
+            refused(create_new(&path, "run", "jsonl").map(|_| ()));
+            refused(write_new(&path, "run", "json", b"").map(|_| ()));
+        }
+        check_folder(&folder.path().join("deep/results")).unwrap();
+        check_folder(Path::new("deep/results")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
     }
 
     #[test]

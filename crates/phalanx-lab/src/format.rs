@@ -25,6 +25,14 @@ pub fn format_bytes(bytes: f64) -> String {
     scaled(bytes, &units)
 }
 
+/// The beginning of a text that may be of any length, as an error message quotes it: at most 80 characters.
+pub fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// `value` in the largest unit that it fills once rounded; units are given from the largest down.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
@@ -56,6 +64,13 @@ fn three_digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_has_an_end() {
+        assert_eq!(excerpt("a short text"), "a short text");
+        assert_eq!(excerpt(&"ä".repeat(80)), "ä".repeat(80));
+        assert_eq!(excerpt(&"ä".repeat(1 << 20)), format!("{}...", "ä".repeat(80)));
+    }
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {

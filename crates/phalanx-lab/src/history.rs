@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibrations;
 use crate::record::{Arm, Case, Kind, Record, Run, Unit};
 use crate::stats::change_points::{ChangePoint, Settings, detect};
+use crate::stats::descriptive::sample_sd;
 use crate::stats::trend::Trend;
 
 /// What must agree for two runs to belong to one series. A series is never continued across a difference.
@@ -102,6 +104,9 @@ pub const OVERHEADS: &str = "safety";
 /// Suites whose runs compare arbitrary builds, or a mode with another, or time no steps: no part of a history.
 pub(crate) const NO_HISTORY: [&str; 4] = ["ab", "doctor", OVERHEADS, STARTS];
 
+/// Changes below this count as none where nothing says more, in %.
+const NOISE_PERCENT: f64 = 2.0;
+
 /// What a case measured in each run, by the run's start and id.
 type RunsInOrder = BTreeMap<(String, String), (Arm, Entry)>;
 
@@ -158,18 +163,48 @@ pub fn series(records: &[Record]) -> Vec<Series> {
     all.into_iter().map(series).collect()
 }
 
+/// The series of several files together. A run that is in two of them counts once.
+pub fn merged(all: impl IntoIterator<Item = Series>) -> Vec<Series> {
+    let mut by_key: BTreeMap<SeriesKey, BTreeMap<(String, String), Entry>> = BTreeMap::new();
+    for Series { key, entries } in all {
+        let place = |entry: Entry| ((entry.started_at.clone(), entry.run_id.clone()), entry);
+        by_key.entry(key).or_default().extend(entries.into_iter().map(place));
+    }
+    by_key.into_iter().map(|(key, runs)| Series { key, entries: runs.into_values().collect() }).collect()
+}
+
+/// Changes below this count as none, in %: what identical code has shown on the machine of a series (`bench doctor`),
+/// whatever the plan was, and at least 2.
+fn calibrated_percent(key: &SeriesKey) -> f64 {
+    let stored = calibrations::cache_folder()
+        .and_then(|folder| calibrations::load_version(&folder, &key.fingerprint, &key.case_version).ok());
+    let threshold = stored.flatten().map(|stored| 100.0 * stored.calibration.threshold.exp_m1());
+    threshold.map_or(NOISE_PERCENT, |percent| percent.max(NOISE_PERCENT))
+}
+
+/// What throughputs, oldest first, differ by from one run to the next, in %, and at least 2. Changes are few among the
+/// steps between neighbours; the others are noise.
+pub fn noise_percent(throughputs: &[f64]) -> f64 {
+    let steps: Vec<f64> = throughputs.windows(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
+    let spread = 100.0 * sample_sd(&steps).unwrap_or(0.0) / std::f64::consts::SQRT_2;
+    spread.max(NOISE_PERCENT)
+}
+
 impl SeriesTrend {
-    /// Looks for changes of at least the noise, and for a direction.
-    pub fn of(series: Series, noise_percent: f64) -> Self {
+    /// Looks for a direction and for changes. What counts as noise is found out unless it is given: for a change, which
+    /// has many runs on both sides, what identical code shows; for the direction also what runs differ by.
+    pub fn of(series: Series, noise: Option<f64>) -> Self {
+        let rates: Vec<f64> = series.entries.iter().map(|entry| entry.throughput).collect();
+        let least = noise.unwrap_or_else(|| calibrated_percent(&series.key));
+        let noise_percent = noise.unwrap_or_else(|| least.max(noise_percent(&rates)));
         let logs: Vec<f64> = series.entries.iter().map(|entry| entry.time_ns.ln()).collect();
-        let settings = Settings { min_change: (noise_percent / 100.0).ln_1p(), ..Settings::default() };
+        let settings = Settings { min_change: (least / 100.0).ln_1p(), ..Settings::default() };
         let change = |point: ChangePoint| Change {
             point,
             last_before: series.entries[point.at - 1].clone(),
             first_after: series.entries[point.at].clone(),
         };
         let changes = detect(&logs, &settings).points.into_iter().map(change).collect();
-        let rates: Vec<f64> = series.entries.iter().map(|entry| entry.throughput).collect();
         Self { direction: Trend::of(&rates, noise_percent), series, noise_percent, changes }
     }
 }
@@ -238,18 +273,18 @@ mod tests {
         // Files are read by name, which need not be the order of time.
         records.rotate_left(3 * 7);
         let [series] = &series(&records)[..] else { panic!("one series") };
-        let trend = SeriesTrend::of(series.clone(), 1.0);
+        let trend = SeriesTrend::of(series.clone(), Some(1.0));
         let [change] = &trend.changes[..] else { panic!("{:?}", trend.changes) };
         assert_eq!((change.last_before.run_id.as_str(), change.first_after.run_id.as_str()), ("r011", "r012"));
         assert!((change.point.ratio - 10.0 / 11.0).abs() < 0.01 && !change.point.provisional);
         assert_eq!(trend.direction.trend, Direction::Declining);
-        assert_eq!(SeriesTrend::of(series.clone(), 20.0).changes, [], "less than the noise");
+        assert_eq!(SeriesTrend::of(series.clone(), Some(20.0)).changes, [], "less than the noise");
     }
 
     #[test]
     fn a_few_runs_are_no_history() {
         let found = series(&records(&[10.0, 10.0, 10.0]));
-        assert_eq!(SeriesTrend::of(found[0].clone(), 1.0).direction.trend, Direction::InsufficientHistory);
+        assert_eq!(SeriesTrend::of(found[0].clone(), Some(1.0)).direction.trend, Direction::InsufficientHistory);
     }
 
     #[test]
@@ -284,5 +319,33 @@ mod tests {
         let all: Vec<_> = found.iter().map(|one| (one.key.suite.as_str(), one.key.paired, times(one))).collect();
         let expected = [("suite", false, vec![10.0]), ("suite", true, vec![12.0]), ("throughput", false, vec![11.0])];
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn what_runs_differ_by_is_noise() {
+        assert_eq!(noise_percent(&[100.0; 6]), NOISE_PERCENT);
+        let restless = [100.0, 110.0, 100.0, 110.0, 100.0, 108.0, 99.0];
+        assert!(noise_percent(&restless) > 5.0);
+        let entry = |(i, rate): (usize, &f64)| Entry {
+            run_id: format!("r{i}"),
+            started_at: format!("2026-01-01T00:0{i}:00Z"),
+            commit: None,
+            time_ns: 1e9 / rate,
+            throughput: *rate,
+        };
+        let key = SeriesKey {
+            case_id: "case".to_owned(),
+            case_version: "a version without calibration".to_owned(),
+            fingerprint: "a machine without calibration".to_owned(),
+            kind: String::new(),
+            unit: String::new(),
+            suite: String::new(),
+            paired: false,
+        };
+        let series = Series { key, entries: restless.iter().enumerate().map(entry).collect() };
+        assert_eq!(merged([series.clone(), series.clone()]), std::slice::from_ref(&series), "a run counts once");
+        let trend = SeriesTrend::of(series.clone(), None);
+        assert_eq!((trend.direction.trend, trend.noise_percent), (Direction::Stable, noise_percent(&restless)));
+        assert_eq!(SeriesTrend::of(series, Some(1.0)).direction.trend, Direction::Declining);
     }
 }

@@ -3,8 +3,7 @@
 //! Tables are told apart by their columns, records by their `type`, JSON files by their fields, so that a file may
 //! have any name. Columns that are missing or empty are unknown. What cannot be read is reported and skipped.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -13,7 +12,7 @@ use serde_json::Value;
 use crate::baseline_file::{self, BatchOutcome};
 use crate::csv::Table;
 use crate::files::{self, Damage};
-use crate::history::NO_HISTORY;
+use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
 use crate::{Error, Result};
 
@@ -32,10 +31,14 @@ pub struct Results {
     pub verdicts: Vec<Verdict>,
     /// Reports of `bench suite`, oldest first, as they are.
     pub suites: Vec<Stamped<Value>>,
+    /// The histories of all cases that have records.
+    pub series: Vec<Series>,
     /// What had to be skipped.
     pub damaged: Vec<Damage>,
     /// Files of records.
     pub(crate) records: Vec<PathBuf>,
+    /// Runs and cases whose rates are known.
+    pub(crate) known: BTreeSet<(String, String)>,
     /// Rates of tables and of baselines, which count only where there are no records of the same run.
     pub(crate) tables: Vec<(PathBuf, Vec<Rate>)>,
     pub(crate) baselines: Vec<baseline_file::Baseline>,
@@ -53,6 +56,8 @@ pub struct Stamped<T> {
 /// A measured rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rate {
+    /// The run, if it has records.
+    pub run_id: Option<String>,
     /// When, as `20260722_130501`; empty if unknown.
     pub time: String,
     /// The machine's fingerprint or CPU; empty if unknown.
@@ -180,6 +185,7 @@ impl Results {
                 self.add_baseline(&baseline);
             }
         }
+        self.series = history::merged(std::mem::take(&mut self.series));
         self.suites.sort_by(|a, b| a.time.cmp(&b.time));
         self.rates.sort_by(|a, b| a.time.cmp(&b.time));
     }
@@ -210,7 +216,7 @@ impl Results {
     }
 
     fn read_table(&mut self, path: &Path) -> Result<()> {
-        let text = fs::read_to_string(path).map_err(Error::read(path))?;
+        let text = files::read_text(path).map_err(Error::read(path))?;
         let table = Table::parse(&text).map_err(|error| unusable(path, error.to_string()))?;
         let time = time_of_name(path);
         let has = |column: &str| table.columns().iter().any(|name| name == column);
@@ -228,7 +234,7 @@ impl Results {
     }
 
     fn read_json(&mut self, path: &Path) -> Result<()> {
-        let bytes = fs::read(path).map_err(Error::read(path))?;
+        let bytes = files::read_regular(path).map_err(Error::read(path))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
         if value.get("batch_scaling").is_some() {
             let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
@@ -247,6 +253,7 @@ impl Results {
         let info = &run.system_info;
         let machine = info.fingerprint.clone().or_else(|| info.cpu_model.clone()).unwrap_or_default();
         let base = Rate {
+            run_id: None,
             time: run.time().map(|time| time.compact()).unwrap_or_default(),
             machine,
             device: info.devices.platform.clone(),
@@ -270,12 +277,16 @@ impl Results {
                 });
             }
         }
-        self.rates.push(base);
+        // The single environment is also the batch of one, if that was asked for.
+        if !matches!(run.batch_scaling.get(&1), Some(BatchOutcome::Measured(_))) {
+            self.rates.push(base);
+        }
     }
 
     /// Rates as [`crate::history::series`] takes them: where a run compared two sides, the judged one (B) counts, and
     /// comparisons of any two builds or modes are no part of a history.
     fn add_records(&mut self, records: Vec<Record>) {
+        self.series.extend(history::series(&records));
         let mut cases: BTreeMap<String, Case> = BTreeMap::new();
         // The rate of each case of the run, and of which side it is.
         let mut rates: BTreeMap<String, (Arm, Rate)> = BTreeMap::new();
@@ -283,7 +294,7 @@ impl Results {
             match record {
                 Record::Run(run) => {
                     cases.clear();
-                    self.rates.extend(std::mem::take(&mut rates).into_values().map(|(_, rate)| rate));
+                    self.add_rates(std::mem::take(&mut rates));
                     self.runs.push(*run);
                 }
                 Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => _ = cases.remove(&case.case_id),
@@ -303,7 +314,16 @@ impl Results {
                 Record::Sample(_) => {}
             }
         }
-        self.rates.extend(rates.into_values().map(|(_, rate)| rate));
+        self.add_rates(rates);
+    }
+
+    /// Adds the rates of a run by case. A run that is in two files, such as a copy, counts once.
+    fn add_rates(&mut self, rates: BTreeMap<String, (Arm, Rate)>) {
+        for (case_id, (_, rate)) in rates {
+            if rate.run_id.clone().is_none_or(|run_id| self.known.insert((run_id, case_id))) {
+                self.rates.push(rate);
+            }
+        }
     }
 }
 
@@ -316,6 +336,7 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
     let number = |name: &str| case.params.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let rate = |ns_per_step: f64| 1e9 / ns_per_step;
     Some(Rate {
+        run_id: run.map(|run| run.run_id.clone()),
         time: run.map(|run| digits(&run.started_at)).unwrap_or_default(),
         machine: run.map(|run| run.machine.fingerprint.clone()).unwrap_or_default(),
         device: "cpu".to_owned(),
@@ -377,6 +398,7 @@ fn rate_of(row: &Row<'_>, time: &str) -> Option<Rate> {
     let range = total.zip(row.number("time_min_s").zip(row.number("time_max_s")));
     let range = range.filter(|(_, (fastest, slowest))| *fastest > 0.0 && slowest >= fastest);
     Some(Rate {
+        run_id: None,
         time: time.to_owned(),
         machine: row.text("cpu_model"),
         device: Some(row.text("device")).filter(|device| !device.is_empty()).unwrap_or("cpu".to_owned()),
@@ -456,6 +478,8 @@ pub fn readable_time(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::case::CaseSpec;
 

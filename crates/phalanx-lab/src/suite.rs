@@ -23,6 +23,7 @@ use crate::campaign::{self, Process};
 use crate::case::CaseSpec;
 use crate::clock::Stopwatch;
 use crate::format::format_number;
+use crate::guards::Readings;
 use crate::kpi::Kpi;
 use crate::machine::Machine;
 use crate::memory;
@@ -309,7 +310,7 @@ pub struct Against {
 
 impl Against {
     /// Applies the rules to a change of throughput and to peak memory (baseline, current). Only what lies within the
-    /// rule with both ends is equivalent.
+    /// rule with both ends is equivalent, and only where a severe loss would not have been taken for noise.
     pub fn judged(change: &Change, memory: (Option<f64>, Option<f64>), noise_percent: f64, tier: Tier) -> Self {
         let memory = memory.0.zip(memory.1).unwrap_or((0.0, 0.0));
         let rules = BaselineComparison::of(change, memory, noise_percent);
@@ -317,7 +318,7 @@ impl Against {
         let verdict = match rules.performance_regression || rules.memory_regression {
             true => Verdict::Regressed,
             false if low > threshold => Verdict::Improved,
-            false if low > -threshold && high < threshold => Verdict::Equivalent,
+            false if low > -threshold && high < threshold && !rules.is_blind() => Verdict::Equivalent,
             false => Verdict::Inconclusive,
         };
         let mut reason = format!("throughput {:+.1} %", change.percent);
@@ -327,7 +328,10 @@ impl Against {
         if rules.new_memory_use {
             reason += ", new memory use";
         }
-        reason += &format!("; beyond {:.0} % counts", rules.threshold_percent());
+        reason += &match verdict {
+            Verdict::Inconclusive if rules.is_blind() => format!("; up to {threshold:.0} % may be noise"),
+            _ => format!("; beyond {threshold:.0} % counts"),
+        };
         Self { rules: Some(rules), throughput_change_interval: Some(change.interval), tier, verdict, reason }
     }
 
@@ -352,6 +356,14 @@ impl Against {
             if rules.memory_regression {
                 self.verdict = Verdict::Regressed;
             }
+        }
+    }
+
+    /// Takes back a verdict by stored numbers if guards refuse: no control tells what the disturbance did to them.
+    pub fn heed(&mut self, guards: &Readings) {
+        let refusing: Vec<&str> = guards.refusing().collect();
+        if self.tier == Tier::Baseline && self.rules.is_some() && !refusing.is_empty() {
+            self.take_back(format!("{}, but {} refused", self.reason, refusing.join(", ")));
         }
     }
 
@@ -630,8 +642,25 @@ mod tests {
         restless.memory_peak_mb = Some(121.0);
         let found = Against::stored(&exact(100.0, 100.0), &restless);
         assert_eq!((found.verdict, found.rules.unwrap().performance_regression), (Verdict::Regressed, false));
-        let noisy = BenchmarkResult { noise_percent: Some(10.0), ..exact(79.0, 100.0) };
-        assert_eq!(Against::stored(&exact(100.0, 100.0), &noisy).verdict, Verdict::Equivalent);
+        let noisy = |noise, throughput| {
+            let current = BenchmarkResult { noise_percent: Some(noise), ..exact(throughput, 100.0) };
+            Against::stored(&exact(100.0, 100.0), &current)
+        };
+        assert_eq!(noisy(6.0, 85.0).verdict, Verdict::Equivalent);
+        for (noise, throughput) in [(10.0, 79.0), (75.7, 100.0), (75.7, 5.0)] {
+            let found = noisy(noise, throughput);
+            assert_eq!(found.verdict, Verdict::Inconclusive, "no loss could have been found: {}", found.reason);
+        }
+        assert_eq!(noisy(10.0, 65.0).verdict, Verdict::Regressed);
+        let steal = serde_json::json!({"steal": {"value": 9.0, "status": "refuse"}});
+        let steal: Readings = serde_json::from_value(steal).unwrap();
+        for throughput in [79.0, 100.0, 120.0] {
+            let mut found = against(throughput, 100.0);
+            found.heed(&Readings::default());
+            assert_ne!(found.verdict, Verdict::Noisy);
+            found.heed(&steal);
+            assert_eq!(found.verdict, Verdict::Noisy, "{}", found.reason);
+        }
         let other = BenchmarkResult { case_version: Some("v".to_owned()), ..exact(79.0, 100.0) };
         assert_eq!(Against::stored(&exact(100.0, 100.0), &other).verdict, Verdict::Incomparable);
     }

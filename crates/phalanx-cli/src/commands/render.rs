@@ -11,7 +11,7 @@ use crate::args::RenderArgs;
 use crate::commands::play::{Film, Run};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::files;
+use crate::files::{self, Kind};
 use crate::progress::Progress;
 
 /// What was drawn.
@@ -27,12 +27,6 @@ struct Report {
     bytes: usize,
 }
 
-enum Format {
-    Gif,
-    Png,
-    Svg,
-}
-
 /// Pictures in a row of a sheet.
 const SHEET_COLUMNS: usize = 4;
 /// Space between the pictures of a sheet.
@@ -40,7 +34,7 @@ const SHEET_GAP: f64 = 12.0;
 
 pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     let format = format_of(&args.out)?;
-    let target = files::check_target(&args.out)?;
+    let target = files::check_target(&args.out, format)?;
     let mut run = Run::new(&args.play, Precision::F32)?;
     let mut film = Film::new(&run);
     let env = run.spec().name;
@@ -67,7 +61,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     })?;
     let scale = args.scale;
     let bytes = match format {
-        Format::Gif => {
+        Kind::Gif => {
             // Every frame is drawn twice, for its colours and for its pixels.
             let mut progress =
                 Progress::new(format!("drawing {env}"), 2 * scenes.len() as u64, args.output.quiet).counting("frames");
@@ -77,11 +71,11 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
             };
             gif::encode_with(scenes.len(), frame, 1_000 / args.fps as u32).map_err(Failure::picture)?
         }
-        Format::Png => {
+        Kind::Png => {
             let image = raster::image(&sheet(&scenes, args.sheet), scale).map_err(Failure::picture)?;
             png::encode(&image).map_err(Failure::picture)?
         }
-        Format::Svg => svg::document(&sheet(&scenes, args.sheet)).into_bytes(),
+        _ => svg::document(&sheet(&scenes, args.sheet)).into_bytes(),
     };
     files::write_atomically(&target, &bytes)?;
     let file = args.out.display().to_string();
@@ -98,12 +92,12 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     ))
 }
 
-fn format_of(path: &Path) -> Result<Format, Failure> {
+fn format_of(path: &Path) -> Result<Kind, Failure> {
     let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     match extension.as_deref() {
-        Some("gif") => Ok(Format::Gif),
-        Some("png") => Ok(Format::Png),
-        Some("svg") => Ok(Format::Svg),
+        Some("gif") => Ok(Kind::Gif),
+        Some("png") => Ok(Kind::Png),
+        Some("svg") => Ok(Kind::Svg),
         _ => Err(Failure::input(format!("--out is {}, but must end in .gif, .png or .svg", path.display()))),
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
             "--steps is {steps}, but {envs} environments can make at most {MAX_TOTAL_STEPS} steps together"
         )));
     }
-    let save_to = args.save_state.as_deref().map(files::check_target).transpose()?;
+    let save_to = args.save_state.as_deref().map(|path| files::check_target(path, files::Kind::State)).transpose()?;
     let mut config = BatchConfig {
         num_envs: args.num_envs,
         autoreset: Autoreset::SameStep,
@@ -221,7 +221,7 @@ struct StateHeader {
     batch_bytes: usize,
 }
 
-const STATE_KIND: &str = "rollout state";
+pub(crate) const STATE_KIND: &str = "rollout state";
 
 fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
     let (batch, rollout) = (batch.snapshot(), rollout.snapshot());

@@ -1,6 +1,6 @@
 //! Files of records: only ever appended to, one file per run; damaged lines cost themselves and no others.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Record, SCHEMA_VERSION};
 use crate::files::{self, Damage};
+use crate::format::excerpt;
 use crate::timestamp::Timestamp;
 use crate::{Error, Result, json};
 
@@ -51,7 +52,7 @@ pub struct Records {
 
 /// Reads a file of records. Fails only if the file as a whole cannot be read.
 pub fn read(path: &Path) -> Result<Records> {
-    let bytes = fs::read(path).map_err(Error::read(path))?;
+    let bytes = files::read_regular(path).map_err(Error::read(path))?;
     let mut read = Records::default();
     let mut newer = false;
     for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -101,7 +102,7 @@ enum LineDamage {
         "schema_version {found} is newer than {SCHEMA_VERSION}, which this program reads: nothing of this run is used"
     )]
     Newer { found: u64 },
-    #[error("schema_version is {0}, but must be a whole number from 1")]
+    #[error("schema_version is {}, but must be a whole number from 1", excerpt(&.0.to_string()))]
     BadVersion(Value),
     #[error("it is not a record: {0}")]
     NotARecord(serde_json::Error),
@@ -125,6 +126,8 @@ fn starts_run(line: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::record::Verdict;
 

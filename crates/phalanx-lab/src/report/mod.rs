@@ -5,6 +5,7 @@
 mod html;
 mod sections;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -47,8 +48,8 @@ pub struct Report {
 pub struct Summary {
     /// Benchmarks of the last suite; without one, measured rates.
     pub total_benchmarks: u64,
-    /// Their mean throughput.
-    pub avg_throughput: Option<f64>,
+    /// The mean of all measured rates of each kind of step. Steps of different kinds have no common mean.
+    pub avg_throughput: BTreeMap<String, f64>,
     /// The highest peak.
     pub peak_memory_mb: Option<f64>,
     /// Seconds that were timed.
@@ -66,7 +67,7 @@ pub struct NamedTrend {
     pub name: String,
     /// How often.
     pub runs: usize,
-    /// How much runs differ from one to the next, in %.
+    /// Differences below this count as none, in %.
     pub noise_percent: f64,
     /// The direction.
     #[serde(flatten)]
@@ -188,8 +189,8 @@ fn text_table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Run, Verdict};
-    use crate::results::Stamped;
+    use crate::record::{Kind, Run, Verdict};
+    use crate::results::{Rate, Stamped};
     use serde_json::json;
 
     fn results() -> Results {
@@ -263,6 +264,26 @@ mod tests {
         results.suites[0].value["run_id"] = json!("of a file that is gone");
         let report = Report::of(&results, Timestamp::from_unix_seconds(1.7e9).unwrap());
         assert_eq!(report.summary.regressions, Some(26));
+    }
+
+    #[test]
+    fn kinds_have_no_common_mean_and_a_run_counts_once() {
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records_v1.jsonl");
+        let mut results = Results::default();
+        results.read_files(&[golden.clone(), golden]).unwrap();
+        let first = results.rates[0].clone();
+        assert_eq!(results.rates.iter().filter(|rate| **rate == first).count(), 1);
+        let other = |kind, steps_per_second| Rate { kind, steps_per_second, ..first.clone() };
+        results.rates = vec![
+            other(Some(Kind::FusedRandomRollout), 1e6),
+            other(Some(Kind::FusedRandomRollout), 3e6),
+            other(Some(Kind::HostApiRandom), 10.0),
+            other(None, 7.0),
+        ];
+        let report = Report::of(&results, Timestamp::from_unix_seconds(1.7e9).unwrap());
+        let means = [("fused_random_rollout", 2e6), ("host_api_random", 10.0), ("unknown kind", 7.0)];
+        assert_eq!(report.summary.avg_throughput, means.map(|(kind, mean)| (kind.to_owned(), mean)).into());
+        assert!(report.text().contains("mean of fused_random_rollout (steps per second)"), "{}", report.text());
     }
 
     #[test]

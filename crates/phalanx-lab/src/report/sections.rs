@@ -1,15 +1,18 @@
 //! What is in a report: from results to sections.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
 use crate::figures::{FIGURES, histories, latest, rate_text, times};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::guards::Status;
+use crate::history::{Series, SeriesKey, SeriesTrend, noise_percent};
 use crate::machine::Machine;
 use crate::record::{Kind, Run};
 use crate::results::{Rate, Results, Spread, readable_time};
-use crate::stats::descriptive::sample_sd;
+use crate::stats::descriptive::mean;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
 use crate::stats::trend::{Direction, Trend};
@@ -68,13 +71,16 @@ fn number(value: &Value) -> Option<f64> {
 
 fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[VerdictRow]) -> Summary {
     let of_suite = |field: &str| suite.and_then(|suite| number(&suite["summary"][field]));
-    let rates: Vec<f64> = results.rates.iter().map(|rate| rate.steps_per_second).collect();
-    let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    let mut by_kind: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for rate in &results.rates {
+        let kind = rate.kind.map_or("unknown kind", Kind::name).to_owned();
+        by_kind.entry(kind).or_default().push(rate.steps_per_second);
+    }
     let peaks = results.memory.iter().filter_map(|memory| memory.peak_rss_mb);
     let is_alert = |kpi: &&Value| kpi["verdict"] == "alert";
     Summary {
-        total_benchmarks: of_suite("total_benchmarks").map_or(rates.len() as u64, |count| count as u64),
-        avg_throughput: of_suite("avg_throughput").or(mean),
+        total_benchmarks: of_suite("total_benchmarks").map_or(results.rates.len() as u64, |count| count as u64),
+        avg_throughput: by_kind.into_iter().map(|(kind, rates)| (kind, mean(&rates))).collect(),
         peak_memory_mb: of_suite("peak_memory_mb").or_else(|| peaks.reduce(f64::max)),
         total_duration: of_suite("total_duration"),
         alerts: kpis.as_array().map(|kpis| kpis.iter().filter(is_alert).count()),
@@ -94,12 +100,11 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         Some(count) => Cell::number(count.to_string()).mood(Mood::Bad),
     };
     let unknown = || "-".to_owned();
-    let rows = vec![
-        vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())],
-        vec![
-            Cell::text("mean throughput (per second)"),
-            Cell::number(summary.avg_throughput.map_or_else(unknown, format_number)),
-        ],
+    let mut rows = vec![vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())]];
+    rows.extend(summary.avg_throughput.iter().map(|(kind, rate)| {
+        vec![Cell::text(format!("mean of {kind} (steps per second)")), Cell::number(format_number(*rate))]
+    }));
+    rows.extend([
         vec![
             Cell::text("highest peak of memory"),
             Cell::number(summary.peak_memory_mb.map_or_else(unknown, |mb| format!("{mb:.1} MiB"))),
@@ -107,7 +112,7 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         vec![Cell::text("time measured"), Cell::number(summary.total_duration.map_or_else(unknown, format_seconds))],
         vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
         vec![Cell::text("regressions"), cell(summary.regressions)],
-    ];
+    ]);
     Section { title: "Summary", blocks: vec![Block::Table { columns: vec!["", ""], rows }] }
 }
 
@@ -370,16 +375,28 @@ fn library_blocks(results: &Results) -> Vec<Block> {
     blocks
 }
 
+/// The trends of the last machine: those of `bench trend`, and of runs that left only tables.
 fn trends(results: &Results) -> Vec<NamedTrend> {
-    let trend = |history: &crate::figures::History<'_>| {
+    let last = |series: &&Series| series.entries.last().map(|entry| entry.started_at.clone());
+    let machine = results.series.iter().max_by_key(last).map(|series| &series.key.fingerprint);
+    let wanted = |series: &&Series| Some(&series.key.fingerprint) == machine && series.entries.len() > 1;
+    let series: Vec<&Series> = results.series.iter().filter(wanted).collect();
+    let name = |key: &SeriesKey| match series.iter().filter(|other| other.key.case_id == key.case_id).count() {
+        1 => key.case_id.clone(),
+        _ => format!("{} ({}{})", key.case_id, key.suite, if key.paired { ", in turns" } else { "" }),
+    };
+    let recorded = series.iter().map(|series| {
+        let SeriesTrend { series, direction, noise_percent, .. } = SeriesTrend::of((*series).clone(), None);
+        NamedTrend { name: name(&series.key), runs: series.entries.len(), noise_percent, trend: direction }
+    });
+    let all = histories(results);
+    let tables = all.iter().filter(|history| history.rates.iter().all(|rate| rate.run_id.is_none())).map(|history| {
         let rates: Vec<f64> = history.rates.iter().map(|rate| rate.steps_per_second).collect();
-        // What neighbours differ by is noise, but for the few steps that are changes.
-        let steps: Vec<f64> = rates.windows(2).map(|pair| (pair[1] / pair[0]).ln()).collect();
-        let noise_percent = 100.0 * sample_sd(&steps).unwrap_or(0.0) / std::f64::consts::SQRT_2;
+        let noise_percent = noise_percent(&rates);
         let (name, runs) = (history.name.clone(), rates.len());
         NamedTrend { name, runs, noise_percent, trend: Trend::of(&rates, noise_percent) }
-    };
-    histories(results).iter().map(trend).collect()
+    });
+    recorded.chain(tables).collect()
 }
 
 fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {

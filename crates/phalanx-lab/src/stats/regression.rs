@@ -117,6 +117,11 @@ impl BaselineComparison {
         effective_threshold(THROUGHPUT_LOSS, self.noise_percent)
     }
 
+    /// Whether the noise would hide even a severe loss: then nothing is known to be as it was.
+    pub fn is_blind(&self) -> bool {
+        self.threshold_percent() > SEVERE_THROUGHPUT_LOSS
+    }
+
     /// Applies the rules to a change of throughput and to peak memory (baseline, current), which has no noise of its
     /// own: a process needs what it needs.
     pub fn of(throughput: &Change, (baseline_memory, current_memory): (f64, f64), noise_percent: f64) -> Self {

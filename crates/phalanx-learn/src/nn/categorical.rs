@@ -13,8 +13,8 @@ pub fn log_probabilities<T: Scalar>(logits: &mut [T], is_legal: impl Fn(usize) -
     for (i, logit) in logits.iter_mut().enumerate() {
         if !is_legal(i) {
             *logit = T::neg_infinity();
-        } else if !(*logit <= largest) {
-            // Negated, so that NaN is not lost.
+        } else if *logit > largest || logit.is_nan() {
+            // What is no number stays, and shows.
             largest = *logit;
         }
     }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::{Args, CommandFactory};
+use phalanx_lab::files::check_folder;
 use phalanx_lab::format::format_seconds;
 use serde::Serialize;
 
@@ -62,6 +63,7 @@ struct Done {
 }
 
 pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
+    check_folder(&args.results_dir)?;
     let binary = own_binary()?;
     let lines = if args.quick { QUICK } else { ALL };
     let plots = if args.skip_plots { &[] } else { PLOTS };

@@ -8,6 +8,7 @@ use phalanx_core::Error;
 use phalanx_envs::registry;
 use phalanx_lab::campaign::Plan;
 use phalanx_lab::case::{Autoreset, CaseSpec};
+use phalanx_lab::files::check_folder;
 use phalanx_lab::guards::Readings;
 use phalanx_lab::record::Kind;
 
@@ -79,12 +80,13 @@ impl ResultsArgs {
         self.output.is_some()
     }
 
-    /// After checking, before any work, that the user's own file could be written.
+    /// After checking, before any work, that it could be written.
     pub(crate) fn target(&self, prefix: &str) -> Result<Target, Failure> {
         let Some(output) = &self.output else {
+            check_folder(&self.results_dir)?;
             return Ok(Target { folder: self.results_dir.clone(), prefix: prefix.to_owned(), table: None });
         };
-        let table = files::check_target(output)?;
+        let table = files::check_target(output, files::Kind::Table)?;
         let folder = table.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
         let prefix = table.file_stem().map(|stem| stem.to_string_lossy().into_owned());

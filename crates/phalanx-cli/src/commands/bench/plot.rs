@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use phalanx_lab::figures::{self, FIGURES, Figure, Files};
-use phalanx_lab::files::write_atomically;
+use phalanx_lab::files::make_folder;
 use phalanx_lab::results::Results;
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use super::options::{HistoryArgs, listed};
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::files::{Kind, check_target, write_atomically};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
@@ -81,12 +82,12 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
             listed(if args.input.is_empty() { &folders } else { &args.input })
         )));
     }
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::Write { what: folder.display().to_string(), error })?;
+    make_folder(&folder)?;
     let mut files = Vec::new();
     for (name, Files { png, svg }) in drawn {
-        for (extension, bytes) in [("png", png), ("svg", svg)] {
+        for (extension, kind, bytes) in [("png", Kind::Png, png), ("svg", Kind::Svg, svg)] {
             let path = folder.join(name).with_extension(extension);
-            write_atomically(&path, &bytes)?;
+            write_atomically(&check_target(&path, kind)?, &bytes)?;
             files.push(path);
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phalanx_lab::case::CaseSpec;
-use phalanx_lab::files::write_new;
+use phalanx_lab::files::{check_folder, write_new};
 use phalanx_lab::format::format_seconds;
 use phalanx_lab::profile::{FREQUENCY, Hot, Profile, profile};
 use phalanx_lab::timestamp::Timestamp;
@@ -60,7 +60,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let case = CaseSpec::parse(&args.case).map_err(|error| Failure::input(error.to_string()))?;
-    let target = args.output.as_deref().map(files::check_target).transpose()?;
+    let target = args.output.as_deref().map(|path| files::check_target(path, files::Kind::Svg)).transpose()?;
+    if target.is_none() {
+        check_folder(&args.results_dir)?;
+    }
     let mut monitor = args.monitor.start(case.num_envs)?;
     let mut workload = workloads::of(&case)?;
     // Short pieces, so that the end is not missed by much; finding their size warms up.

@@ -39,7 +39,7 @@ pub(super) enum Format {
 }
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
-    let target = args.html.as_deref().map(files::check_target).transpose()?;
+    let target = args.html.as_deref().map(|path| files::check_target(path, files::Kind::Html)).transpose()?;
     let folders = args.history.folders();
     let results = plot::read(&args.input, &folders)?;
     if results.is_empty() {

@@ -34,6 +34,7 @@ use super::paired::{Copies, Looks};
 use crate::args::OutputArgs;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::files::{Kind, SUMMARY_TITLE, check_target};
 use crate::monitoring::ProcessMonitorArgs;
 
 #[derive(Debug, Args)]
@@ -80,10 +81,10 @@ pub(crate) struct SuiteArgs {
 pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let items = chosen(&args.categories)?;
     let targets = targets(args.kpi.as_deref())?;
-    let markdown = args.markdown.as_deref().map(crate::files::check_target).transpose()?;
+    let markdown = args.markdown.as_deref().map(|path| check_target(path, Kind::Summary)).transpose()?;
     let place = args.baseline.clone().unwrap_or_else(|| args.output_dir.join("baseline_results.json"));
     if args.save_baseline && args.baseline.is_some() {
-        crate::files::check_target(&place)?;
+        check_target(&place, Kind::SuiteBaseline)?;
     }
     let baseline = Baseline::find(args, &place)?;
     let mut monitor = args.monitor.start()?;
@@ -131,6 +132,8 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         outcomes.push(outcome);
     }
     monitor.close()?;
+    let guards = session.guards();
+    outcomes.iter_mut().filter_map(|outcome| outcome.against.as_mut()).for_each(|against| against.heed(&guards));
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
     if !failed.is_empty() {
@@ -140,7 +143,6 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     for (name, against) in &report.comparisons {
         session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
     }
-    let guards = session.guards();
     if args.save_baseline {
         save_baseline(&mut report, &place, &own)?;
     }
@@ -203,7 +205,7 @@ impl Baseline {
         if !args.compare_baseline && args.baseline.is_none() {
             return Ok(None);
         }
-        let bytes = match std::fs::read(path) {
+        let bytes = match files::read_regular(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.save_baseline => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.baseline.is_none() => {
@@ -351,12 +353,25 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
         return (last, KpiVerdict::Alert.exit_code());
     }
     let improved = of(Verdict::Improved).count();
-    let unclear = of(Verdict::Noisy).count() + of(Verdict::Inconclusive).count() + of(Verdict::Incomparable).count();
+    let [noisy, open, apart] =
+        [Verdict::Noisy, Verdict::Inconclusive, Verdict::Incomparable].map(|verdict| of(verdict).count());
+    let unclear = noisy + open + apart;
     let last = match (compared, improved, report.comparisons.len() - unclear) {
         (false, ..) => {
             finding(Verdict::InsufficientHistory, None, None, "no baseline to compare with, no alert".to_owned())
         }
-        (_, _, 0) => finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned()),
+        (_, _, 0) if noisy + open == 0 => {
+            finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned())
+        }
+        (_, _, 0) if open == 0 => {
+            let reason = of(Verdict::Noisy).next().map(|(name, against)| format!("{name}: {}", against.reason));
+            let reason = format!("all {noisy} compared benchmarks are noisy; {}", reason.unwrap_or_default());
+            finding(Verdict::Noisy, None, None, reason)
+        }
+        (_, _, 0) => {
+            let reason = format!("no benchmark could be told: {open} inconclusive, {noisy} noisy");
+            finding(Verdict::Inconclusive, None, None, reason)
+        }
         (_, 0, told) => {
             finding(Verdict::Equivalent, None, None, format!("no regression in {told} benchmarks, {unclear} not told"))
         }
@@ -364,7 +379,8 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
             finding(Verdict::Improved, None, None, format!("{better} of {told} benchmarks faster, {unclear} not told"))
         }
     };
-    (last, 0)
+    let exit_code = last.verdict.exit_code(false);
+    (last, exit_code)
 }
 
 fn severity(against: &Against) -> &'static str {
@@ -428,7 +444,7 @@ fn overhead_of(result: &BenchmarkResult) -> Option<f64> {
 /// The summary for a pull request.
 fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Readings) -> String {
     let run = &session.run;
-    let mut text = format!("## Benchmarks: {}\n\n{}\n\n", last.verdict.name(), last.reason);
+    let mut text = format!("{SUMMARY_TITLE}{}\n\n{}\n\n", last.verdict.name(), last.reason);
     // Writing to a string cannot fail.
     text += "| benchmark | throughput | change | interval | verdict |\n|---|---:|---:|---:|---|\n";
     for result in &report.results {
@@ -463,4 +479,50 @@ fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Re
     let commit = run.git.sha.as_deref().map_or("unknown commit".to_owned(), |sha| sha.chars().take(12).collect());
     let _ = writeln!(text, "\n{} on {}{disturbed}, run {}", commit, run.machine.name, run.run_id);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a suite concludes from comparisons of these verdicts.
+    fn concluded(verdicts: &[Verdict]) -> (Verdict, u8, String) {
+        let against = |verdict| Against { verdict, ..Against::incomparable("why") };
+        let report = Report {
+            schema_version: REPORT_VERSION,
+            run_id: String::new(),
+            timestamp: String::new(),
+            system_info: SystemInfo::of(&phalanx_lab::machine::Machine::detect()),
+            category_stats: BTreeMap::new(),
+            summary: suite::summary(&[]),
+            results: Vec::new(),
+            comparisons: verdicts.iter().enumerate().map(|(i, verdict)| (i.to_string(), against(*verdict))).collect(),
+            kpis: Vec::new(),
+            recommendations: Vec::new(),
+            binary: None,
+            extra: serde_json::Map::new(),
+        };
+        let (finding, exit_code) = conclusion(&report, true);
+        (finding.verdict, exit_code, finding.reason)
+    }
+
+    #[test]
+    fn what_was_compared_decides() {
+        use Verdict::{Equivalent, Improved, Incomparable, Inconclusive, Noisy, Regressed};
+        for (verdicts, verdict, code, said) in [
+            (&[Noisy, Noisy][..], Noisy, 12, "all 2 compared benchmarks are noisy; 0: why"),
+            (&[Noisy, Incomparable], Noisy, 12, "all 1 compared"),
+            (&[Noisy, Inconclusive], Inconclusive, 0, "1 inconclusive, 1 noisy"),
+            (&[Inconclusive, Incomparable], Inconclusive, 0, "1 inconclusive, 0 noisy"),
+            (&[Incomparable], Inconclusive, 0, "nothing could be compared"),
+            (&[], Inconclusive, 0, "nothing could be compared"),
+            (&[Noisy, Equivalent], Equivalent, 0, "no regression in 1 benchmarks, 1 not told"),
+            (&[Noisy, Improved], Improved, 0, "1 of 1 benchmarks faster"),
+            (&[Noisy, Regressed], Regressed, 10, "1: why"),
+        ] {
+            let (found, exit_code, reason) = concluded(verdicts);
+            assert_eq!((found, exit_code), (verdict, code), "{verdicts:?}: {reason}");
+            assert!(reason.contains(said), "{verdicts:?}: {reason}");
+        }
+    }
 }

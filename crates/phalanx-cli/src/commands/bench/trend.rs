@@ -3,26 +3,21 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use phalanx_lab::calibrations;
 use phalanx_lab::files::Damage;
 use phalanx_lab::format::format_number;
-use phalanx_lab::history::{self, Series, SeriesTrend};
-use phalanx_lab::record::{self, Records};
+use phalanx_lab::history::{Series, SeriesTrend};
 use phalanx_lab::report::Report;
-use phalanx_lab::results::Results;
 use phalanx_lab::stats::trend::Direction;
 use phalanx_lab::timestamp::Timestamp;
 use serde::Serialize;
 
 use super::options::{HistoryArgs, listed};
 use super::paired::percentage;
+use super::plot;
 use super::report::Format;
 use crate::args::OutputArgs;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-
-/// Changes below this count as none where no calibration says more, in per cent.
-const NOISE_PERCENT: f64 = 2.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TrendArgs {
@@ -31,7 +26,8 @@ pub(crate) struct TrendArgs {
     /// Only cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
-    /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor)]
+    /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor) or what
+    /// runs differ by from one to the next, if that is more]
     #[arg(long, value_name = "PCT", value_parser = percentage)]
     noise: Option<f64>,
     /// What to print; html is the page of `bench report`
@@ -54,49 +50,24 @@ impl Document {
 }
 
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
-    let mut all = Records::default();
     let folders = args.history.folders();
-    for folder in &folders {
-        if !folder.is_dir() {
-            let folder = folder.display();
-            return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
-        }
-        let Records { records, damaged } = record::read_folder(folder)?;
-        all.records.extend(records);
-        all.damaged.extend(damaged);
+    if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
+        let folder = folder.display();
+        return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
     }
-    for damage in &all.damaged {
-        say!("warning: {damage}");
-    }
-    let wanted = |series: &Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
-    let series = history::series(&all.records).into_iter().filter(wanted);
-    let trends: Vec<_> = series
-        .map(|series| {
-            let noise = args.noise.unwrap_or_else(|| noise_of(&series));
-            SeriesTrend::of(series, noise)
-        })
-        .collect();
+    let results = plot::read(&[], &folders)?;
+    let wanted = |series: &&Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
+    let series = results.series.iter().filter(wanted);
+    let trends: Vec<_> = series.map(|series| SeriesTrend::of(series.clone(), args.noise)).collect();
     if trends.is_empty() {
         return Err(Failure::input(format!("no runs of such cases are recorded in {}", listed(&folders))));
     }
     match args.format {
-        _ if args.output.json => print_json(&Document::new(trends, &all.damaged)),
-        Format::Json => print_json(&Document::new(trends, &all.damaged)),
-        Format::Html => {
-            let mut results = Results::default();
-            results.read_folders(&folders)?;
-            print(&Report::of(&results, Timestamp::now()).html())
-        }
+        _ if args.output.json => print_json(&Document::new(trends, &results.damaged)),
+        Format::Json => print_json(&Document::new(trends, &results.damaged)),
+        Format::Html => print(&Report::of(&results, Timestamp::now()).html()),
         Format::Text => print(&trends.iter().map(text).collect::<String>()),
     }
-}
-
-/// What identical code has shown on the machine of a series, whatever the plan was.
-fn noise_of(series: &Series) -> f64 {
-    let stored = calibrations::cache_folder()
-        .and_then(|folder| calibrations::load_version(&folder, &series.key.fingerprint, &series.key.case_version).ok());
-    let threshold = stored.flatten().map(|stored| 100.0 * stored.calibration.threshold.exp_m1());
-    threshold.map_or(NOISE_PERCENT, |percent| percent.max(NOISE_PERCENT))
 }
 
 fn text(trend: &SeriesTrend) -> String {

@@ -147,7 +147,8 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     };
     let setup = Setup { env, num_envs: args.num_envs, python, this_binary: own_binary()?, cores: machine::cores() };
     let prepared = prepare(args, &setup, &libraries)?;
-    // Only now, so that a Python that does not run leaves no empty records behind.
+    // Only now, so that a Python that does not run, or without any library, leaves no empty records behind.
+    require_one(&prepared, |entry| (entry.contestant.is_some(), &entry.row))?;
     let mut session = Session::start(&target.prefix, setup.cores, Vec::new(), Some(&target.folder))?;
     let plan = Plan {
         processes: usize::from(args.processes),
@@ -181,6 +182,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
             None => (entry, None),
         })
         .collect();
+    require_one(&all, |(entry, processes)| (processes.is_some(), &entry.row))?;
     for (entry, processes) in &all {
         if let (Some(processes), Some(contestant)) = (processes, &entry.contestant) {
             let mut case = contestant.case.record(&session.run.run_id, "comparison");
@@ -207,6 +209,17 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     }
     let written = format!("table: {}\n", report.table.display());
     print(&format!("{}\n{}{written}", table_text(&rows), fairness.iter().map(|l| format!("{l}\n")).collect::<String>()))
+}
+
+/// Fails if not one row is good: a table without a single figure is no result.
+fn require_one<T>(all: &[T], row: impl Fn(&T) -> (bool, &Row)) -> Result<(), Failure> {
+    if all.iter().any(|one| row(one).0) {
+        return Ok(());
+    }
+    let mut reasons: Vec<String> =
+        all.iter().map(|one| format!("{}: {}", row(one).1.library, row(one).1.error)).collect();
+    reasons.dedup();
+    Err(phalanx_lab::Error::Subject(format!("nothing could be measured ({})", reasons.join("; "))).into())
 }
 
 /// A row before it is measured, and what will be; nothing if it cannot be.
