@@ -456,8 +456,8 @@ impl Guard {
     /// Compares a step's results with all constraints; `limits` is [`Rule::limits`] or [`Rule::lanes`], and
     /// `hear` is told of each constraint, with 1 where it is violated and 0 elsewhere.
     ///
-    /// No branch on data: in every third step of sixteen reactors something is violated, as good as at random,
-    /// and a mispredicted branch costs more than all comparisons.
+    /// No branch on data: in every third step of sixteen reactors something is violated, as good as at random, and
+    /// to ask first whether anything is cost more than to judge always.
     #[inline(always)]
     pub(crate) fn judge<R: Real>(
         &self,
