@@ -5,12 +5,17 @@ use phalanx_core::lanes::Real;
 /// One step of `h` from `x`, where `rate(half, x)` is the rate of change `half` half-steps into the step.
 #[inline(always)]
 pub(crate) fn rk4<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(usize, [R; N]) -> [R; N]) -> [R; N] {
-    along(x, h * R::splat(1.0 / 6.0), six_rates(x, h, rate))
+    along(x, h * R::splat(1.0 / 6.0), six_rates(x, h, rate).0)
 }
 
-/// Six times the rate at which [`rk4`] goes from `x`.
+/// Six times the rate at which [`rk4`] goes from `x`, and the rate where it arrives (but for the third power
+/// of `h`).
 #[inline(always)]
-pub(crate) fn six_rates<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(usize, [R; N]) -> [R; N]) -> [R; N] {
+pub(crate) fn six_rates<R: Real, const N: usize>(
+    x: [R; N],
+    h: R,
+    rate: impl Fn(usize, [R; N]) -> [R; N],
+) -> ([R; N], [R; N]) {
     let half = h * R::splat(0.5);
     let k1 = rate(0, x);
     let k2 = rate(1, along(x, half, k1));
@@ -18,7 +23,7 @@ pub(crate) fn six_rates<R: Real, const N: usize>(x: [R; N], h: R, rate: impl Fn(
     let k3 = rate(1, along(x, half, k2));
     let sum = along(sum, R::splat(2.0), k3);
     let k4 = rate(2, along(x, h, k3));
-    std::array::from_fn(|i| sum[i] + k4[i])
+    (std::array::from_fn(|i| sum[i] + k4[i]), k4)
 }
 
 /// `x + h * rate`.
