@@ -408,8 +408,6 @@ pub trait LaneEnv: Clone + Send + Sync + 'static {
     /// Whether episodes last for hundreds of steps, so that a roll-out gains by asking first whether any has ended.
     ///
     /// Asking costs more than it saves where one of sixteen environments ends every few steps, as good as at random.
-    /// The reactors do not ask either: their speed under constraints gained 3 %, that without them more, and watching
-    /// constraints then cost 6 to 7 % instead of 5 to 6 %. (Measured before the guard lost its branch.)
     const LONG_EPISODES: bool = false;
 
     /// Whether [`LaneEnv::counts`] says anything; if not, it costs nothing.

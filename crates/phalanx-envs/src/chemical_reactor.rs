@@ -347,6 +347,7 @@ impl LaneEnv for ChemicalReactor {
     type Params<R: Real> = Params<R>;
     type Action<R: Real> = [R; 3];
     type Obs<R: Real> = [R; 12];
+    const LONG_EPISODES: bool = true;
 
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;

@@ -194,6 +194,7 @@ impl LaneEnv for VanDeVusse {
     type Params<R: Real> = Params<R>;
     type Action<R: Real> = [R; 2];
     type Obs<R: Real> = [R; 9];
+    const LONG_EPISODES: bool = true;
 
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;

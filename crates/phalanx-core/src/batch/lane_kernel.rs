@@ -473,6 +473,7 @@ impl<E: LaneEnv> Plant<E> {
             // A copy: a reference into the group would pin the whole group to memory.
             let stream = group.stream;
             let mut unfinished = None;
+            let mut counted_until = first_tick;
             let (mut tick, mut ready, end) = (first_tick, first_tick, first_tick + steps as u64);
             while tick < end {
                 // All that is rare or calls anything happens out here. The loop inside then keeps the
@@ -509,12 +510,14 @@ impl<E: LaneEnv> Plant<E> {
                     let (next, start) = group.finish(transition, &mut spare, exist, tally);
                     (obs, checksum) = (next, checksum.wrapping_add(start));
                 }
-                // Often enough that no lane's sum runs over.
-                if SAFE {
+                // Seldom, but before a lane's sum can run over: it grows by no more than 1 in a step.
+                if SAFE && (tick == end || tick - counted_until >= 1 << 31) {
+                    counted_until = tick;
                     for (i, counts) in violations.iter_mut().take(self.guard.constraints()).enumerate() {
                         tally.violations::<R>(exist, i, std::mem::replace(counts, R::Uint::splat(0)));
                     }
                 }
+                // An environment may count much more.
                 if E::COUNTS {
                     tally.counts::<R>(exist, std::mem::replace(&mut counts, [R::Uint::splat(0); COUNTERS]));
                 }
