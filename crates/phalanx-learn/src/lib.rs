@@ -2,10 +2,17 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`learner`] | what the trainer knows of an agent |
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
+//! | [`state`] | named arrays and values: what a run needs to go on |
 
+mod error;
+pub mod learner;
 pub mod nn;
 pub mod random;
 pub mod returns;
+pub mod state;
+
+pub use error::{Error, Result};
