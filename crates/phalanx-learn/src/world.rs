@@ -1,0 +1,256 @@
+//! The environments that an agent learns on, as it sees them: observations with their past, masks, true ends.
+//!
+//! A new episode starts in the step that ends the last one, so that every step is a transition. Where an episode
+//! ended, [`World::end_obs`] is the true next observation and [`World::obs`] the first of the next episode.
+
+use phalanx_core::batch::{Actions, Autoreset, Batch, ObsMut, Reset, StepBuffers};
+use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
+
+use crate::error::{Error, Result};
+use crate::learner::{EndedEpisode, Report};
+use crate::state::State;
+
+/// Environments and the arrays that their steps write to.
+pub struct World {
+    batch: Box<dyn Batch>,
+    buffers: StepBuffers,
+    /// The last `frames` observations of each environment, the oldest first; empty without a past.
+    past: Vec<f32>,
+    /// The same at the ends of episodes.
+    end_past: Vec<f32>,
+    frames: usize,
+    /// Which actions are legal; empty if all always are.
+    masks: Vec<bool>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("env", &self.spec().name).field("num_envs", &self.num_envs()).finish()
+    }
+}
+
+impl World {
+    /// Starts the environments of a batch, seen with the last `frames` observations (1 is the present alone).
+    pub fn new(mut batch: Box<dyn Batch>, frames: usize) -> Result<Self> {
+        assert_eq!(batch.autoreset(), Autoreset::SameStep, "every step of a learner is a transition");
+        let spec = batch.spec();
+        if spec.observation.element != Element::F32 {
+            let why = format!("is {}, whose observations are no real numbers: networks cannot learn on it", spec.name);
+            return Err(Error::setting("env.name", why));
+        }
+        if frames == 0 {
+            return Err(Error::setting("agent.frame_stack_n", "is 0, but must be at least 1"));
+        }
+        let (num_envs, dim) = (batch.num_envs(), spec.observation.dim());
+        let flags = spec.action.mask_len().filter(|_| spec.action_mask != ActionMask::None).unwrap_or(0);
+        let masks = vec![true; num_envs * flags];
+        let mut buffers = StepBuffers::new(num_envs, dim);
+        batch.reset_into(Reset::All, ObsMut::F32(&mut buffers.obs))?;
+        let stacked = if frames > 1 { num_envs * dim * frames } else { 0 };
+        let mut world = Self { batch, buffers, past: vec![0.0; stacked], end_past: vec![0.0; stacked], frames, masks };
+        world.see();
+        Ok(world)
+    }
+
+    /// Names, spaces and limits.
+    pub fn spec(&self) -> &EnvSpec {
+        self.batch.spec()
+    }
+
+    /// Number of environments.
+    pub fn num_envs(&self) -> usize {
+        self.batch.num_envs()
+    }
+
+    /// Reals that an agent sees of one environment.
+    pub fn obs_dim(&self) -> usize {
+        self.batch.spec().observation.dim() * self.frames
+    }
+
+    /// What is seen now, a row for each environment.
+    pub fn obs(&self) -> &[f32] {
+        if self.frames > 1 { &self.past } else { &self.buffers.obs }
+    }
+
+    /// Which actions are legal now: a row of flags for each environment, or nothing if all always are.
+    pub fn masks(&self) -> &[bool] {
+        &self.masks
+    }
+
+    /// The rewards of the last step.
+    pub fn rewards(&self) -> &[f32] {
+        &self.buffers.rewards
+    }
+
+    /// Where the last step was the end of a task.
+    pub fn terminated(&self) -> &[bool] {
+        &self.buffers.terminated
+    }
+
+    /// Where the last step reached the step limit.
+    pub fn truncated(&self) -> &[bool] {
+        &self.buffers.truncated
+    }
+
+    /// What was seen at the end of the episode that the last step ended in this environment.
+    pub fn end_obs(&self, env: usize) -> &[f32] {
+        let all = if self.frames > 1 { &self.end_past } else { &self.buffers.final_obs };
+        &all[env * self.obs_dim()..][..self.obs_dim()]
+    }
+
+    /// Steps all environments; episodes that end are added to the report.
+    pub fn step(&mut self, actions: Actions<'_>, report: &mut Report) -> Result<()> {
+        self.batch.step_into(actions, self.buffers.out())?;
+        let out = &self.buffers;
+        for env in 0..out.rewards.len() {
+            if out.terminated[env] | out.truncated[env] {
+                report.episodes.push(EndedEpisode {
+                    episode_return: out.final_returns[env],
+                    length: out.final_lengths[env],
+                    cost: out.final_costs[env],
+                });
+            }
+        }
+        self.see();
+        Ok(())
+    }
+
+    /// Takes the newest observations into the past, and looks which actions are legal.
+    fn see(&mut self) {
+        if !self.masks.is_empty() {
+            self.batch.action_masks_into(&mut self.masks).expect("a row of flags for each environment");
+        }
+        if self.frames == 1 {
+            return;
+        }
+        let out = &self.buffers;
+        let dim = out.obs.len() / out.rewards.len();
+        let width = dim * self.frames;
+        for (env, past) in self.past.chunks_exact_mut(width).enumerate() {
+            let shift = |past: &mut [f32], newest: &[f32]| {
+                past.copy_within(dim.., 0);
+                past[width - dim..].copy_from_slice(&newest[env * dim..][..dim]);
+            };
+            if out.terminated[env] | out.truncated[env] {
+                let end = &mut self.end_past[env * width..][..width];
+                end.copy_from_slice(past);
+                shift(end, &out.final_obs);
+                past.fill(0.0);
+            }
+            shift(past, &out.obs);
+        }
+    }
+
+    /// The number of choices of a discrete action space.
+    pub fn choices(&self) -> Result<usize> {
+        match self.spec().action {
+            ActionSpace::Discrete { n } => Ok(n as usize),
+            _ => Err(Error::setting(
+                "env.name",
+                format!(
+                    "is {}, whose actions are {}: this agent needs one discrete action",
+                    self.spec().name,
+                    self.spec().action.kind()
+                ),
+            )),
+        }
+    }
+
+    /// The bounds of a continuous action space.
+    pub fn bounds(&self) -> Option<(&[f32], &[f32])> {
+        match &self.spec().action {
+            ActionSpace::Box { low, high } => Some((low, high)),
+            _ => None,
+        }
+    }
+
+    /// Everything needed to go on from here.
+    pub fn save(&self) -> State {
+        let mut state = State::default();
+        let snapshot = self.batch.snapshot();
+        state.put("environments", &[snapshot.len()], &snapshot);
+        state.put("obs", &[self.buffers.obs.len()], &self.buffers.obs);
+        state.put("past", &[self.past.len()], &self.past);
+        state
+    }
+
+    /// Goes back to a saved state.
+    pub fn restore(&mut self, state: &State) -> Result<()> {
+        let past = state.get("past", &[self.past.len()])?;
+        let obs = state.get("obs", &[self.buffers.obs.len()])?;
+        self.batch.restore(state.get_all("environments")?)?;
+        self.past.copy_from_slice(past);
+        self.buffers.obs.copy_from_slice(obs);
+        if !self.masks.is_empty() {
+            self.batch.action_masks_into(&mut self.masks)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::batch::BatchConfig;
+
+    use super::*;
+
+    fn world(env: &str, frames: usize, max_steps: &str) -> World {
+        let config = BatchConfig {
+            num_envs: 3,
+            seed: 5,
+            autoreset: Autoreset::SameStep,
+            settings: vec![("max_steps".to_owned(), max_steps.to_owned())],
+            ..BatchConfig::default()
+        };
+        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), frames).unwrap()
+    }
+
+    #[test]
+    fn the_past_starts_with_zeros_and_ends_with_the_present() {
+        let (mut stacked, mut plain) = (world("CartPole-v1", 3, "2"), world("CartPole-v1", 1, "2"));
+        let mut report = Report::default();
+        let first = plain.obs()[..4].to_vec();
+        assert_eq!(stacked.obs()[..12], [[0.0; 8].as_slice(), &first].concat());
+        for world in [&mut stacked, &mut plain] {
+            world.step(Actions::Discrete(&[1; 3]), &mut report).unwrap();
+        }
+        let second = plain.obs()[..4].to_vec();
+        assert_eq!(stacked.obs()[..12], [&[0.0; 4], first.as_slice(), &second].concat());
+        for world in [&mut stacked, &mut plain] {
+            world.step(Actions::Discrete(&[1; 3]), &mut report).unwrap();
+        }
+        assert!(stacked.truncated()[0]);
+        assert_eq!(stacked.end_obs(0), [first.as_slice(), &second, plain.end_obs(0)].concat());
+        assert_eq!(stacked.obs()[..12], [&[0.0; 8], &plain.obs()[..4]].concat());
+        assert_eq!(report.episodes.len(), 6);
+        assert_eq!(report.episodes[0].length, 2);
+    }
+
+    #[test]
+    fn a_restored_world_goes_on_to_the_same_bits() {
+        let (mut one, mut other) = (world("CartPole-v1", 2, "7"), world("CartPole-v1", 2, "7"));
+        let mut report = Report::default();
+        for _ in 0..5 {
+            one.step(Actions::Discrete(&[0, 1, 0]), &mut report).unwrap();
+        }
+        other.restore(&one.save()).unwrap();
+        for _ in 0..20 {
+            for world in [&mut one, &mut other] {
+                world.step(Actions::Discrete(&[1, 0, 1]), &mut report).unwrap();
+            }
+            assert_eq!(one.obs(), other.obs());
+            assert_eq!(one.truncated(), other.truncated());
+        }
+    }
+
+    #[test]
+    fn masks_follow_the_state() {
+        let mut world = world("TicTacToe-v0", 1, "9");
+        let legal = |world: &World| world.masks()[..9].iter().filter(|legal| **legal).count();
+        let before = legal(&world);
+        let free = |world: &World, env: usize| world.masks()[env * 9..][..9].iter().position(|legal| *legal).unwrap();
+        let actions: Vec<_> = (0..3).map(|env| free(&world, env) as i32).collect();
+        world.step(Actions::Discrete(&actions), &mut Report::default()).unwrap();
+        assert_eq!(legal(&world), before - 2);
+    }
+}
