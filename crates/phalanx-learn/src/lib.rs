@@ -2,6 +2,8 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`classical`] | random, PID, bang-bang and periodic policies as agents |
+//! | [`evaluation`] | how good an agent is: whole episodes with its best actions |
 //! | [`learner`] | what the trainer knows of an agent |
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
@@ -9,7 +11,9 @@
 //! | [`state`] | named arrays and values: what a run needs to go on |
 //! | [`world`] | the environments an agent learns on, as it sees them |
 
+pub mod classical;
 mod error;
+pub mod evaluation;
 pub mod learner;
 pub mod nn;
 pub mod random;

@@ -92,6 +92,11 @@ impl World {
         &self.buffers.truncated
     }
 
+    /// The constraints that the last step violated in each environment, a bit each.
+    pub fn violations(&self) -> &[u32] {
+        &self.buffers.violations
+    }
+
     /// What was seen at the end of the episode that the last step ended in this environment.
     pub fn end_obs(&self, env: usize) -> &[f32] {
         let all = if self.frames > 1 { &self.end_past } else { &self.buffers.final_obs };
