@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test` runs every test on a fresh machine that has Rust, Python 3 and a C compiler, and
 //! installs what the tests need under the target directory. `cargo xtask oracles` runs only the comparisons
-//! with Gymnasium, SciPy and GillesPy2.
+//! with Gymnasium, SciPy, autograd and GillesPy2.
 
 mod autotune_proof;
 mod lab_proof;
@@ -19,8 +19,8 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test            Check formatting and lints, run every test, compare with Gymnasium, SciPy and GillesPy2
-  oracles         Only compare with Gymnasium, SciPy and GillesPy2
+  test            Check formatting and lints, run every test, compare with Gymnasium, SciPy, autograd and GillesPy2
+  oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)";
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(10);
+    let mut run = Run::new(11);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -68,16 +68,17 @@ fn every_test() -> ExitCode {
 }
 
 fn oracles() -> ExitCode {
-    let mut run = Run::new(5);
+    let mut run = Run::new(6);
     oracle_steps(&Workspace::of_this_program(), &mut run);
     run.finish()
 }
 
 fn oracle_steps(workspace: &Workspace, run: &mut Run) {
-    let tests = ["gymnasium", "scipy"].map(|oracle| workspace.root.join("tests").join(oracle));
+    let tests = ["gymnasium", "scipy", "autograd"].map(|oracle| workspace.root.join("tests").join(oracle));
     let mut built = false;
     run.step("phalanx binary", || {
         workspace.cargo("build --release --package phalanx-cli")?;
+        workspace.cargo("build --release --package phalanx-learn --example gradients")?;
         built = true;
         Ok(())
     });
@@ -88,14 +89,16 @@ fn oracle_steps(workspace: &Workspace, run: &mut Run) {
         interpreter = Some(python::prepare(&venv, &requirements)?);
         Ok(())
     });
-    let [gymnasium, scipy] = tests;
-    for (name, script) in [("Gymnasium parity", gymnasium.join("parity.py")), ("SciPy oracle", scipy.join("check.py"))]
-    {
+    let [gymnasium, scipy, autograd] = tests;
+    let phalanx = workspace.release_binary("phalanx");
+    let gradients = workspace.release_binary("examples/gradients");
+    for (name, script, option, program) in [
+        ("Gymnasium parity", gymnasium.join("parity.py"), "--phalanx", &phalanx),
+        ("SciPy oracle", scipy.join("check.py"), "--phalanx", &phalanx),
+        ("autograd oracle", autograd.join("check.py"), "--gradients", &gradients),
+    ] {
         run.step(name, || match &interpreter {
-            Some(interpreter) if built => {
-                let phalanx = workspace.release_binary("phalanx");
-                workspace.run(interpreter, [script, "--phalanx".into(), phalanx])
-            }
+            Some(interpreter) if built => workspace.run(interpreter, [script, option.into(), program.clone()]),
             _ => Err("not run, because a step that it needs has failed".into()),
         });
     }
