@@ -362,6 +362,8 @@ pub(crate) struct Guard {
     rules: Vec<Rule>,
     /// What is safe of the first signals of an observation, if no rule looks at any other signal.
     head: Option<[Limits<Line>; HEAD]>,
+    /// Of each of these signals the rules with their numbers, if violations are but counted.
+    counted: Option<[Vec<(usize, Limits<Line>)>; HEAD]>,
     /// Mode and constraints in words.
     text: String,
 }
@@ -418,13 +420,35 @@ impl Guard {
         let text = if words.is_empty() { "none".to_owned() } else { format!("{} {}", config.mode, words.join("; ")) };
         let rules = if words.is_empty() { Vec::new() } else { rules };
         let head = head_of(&rules);
-        Ok(Self { mode: config.mode, rules, head, text })
+        let of_signal = |at: usize| {
+            let looks = |(_, rule): &(usize, &Rule)| rule.signal == Signal::Observation(at);
+            rules.iter().enumerate().filter(looks).map(|(i, rule)| (i, rule.lines)).collect()
+        };
+        let counted = (head.is_some() && config.mode == SafetyMode::Monitor).then(|| std::array::from_fn(of_signal));
+        Ok(Self { mode: config.mode, rules, head, counted, text })
     }
 
     /// Whether all constraints look at the first [`HEAD`] signals of the observation.
     #[inline(always)]
     pub(crate) fn head_only(&self) -> bool {
         self.head.is_some()
+    }
+
+    /// [`judge`](Self::judge) for guards that but count what happens to the first [`HEAD`] signals of the observation;
+    /// `None` from all others.
+    ///
+    /// Signal by signal, so that none need be in memory to be found by its number.
+    #[inline(always)]
+    pub(crate) fn count<R: Lanes>(&self, obs: &[R], mut hear: impl FnMut(usize, R::Uint)) -> Option<R::Uint> {
+        let mut cost = R::Uint::splat(0);
+        for (rules, value) in self.counted.as_ref()?.iter().zip(obs) {
+            for (i, limits) in rules {
+                let one = R::Uint::masked(!limits.load::<R>().contain(*value), 1);
+                hear(*i, one);
+                cost = cost.wrapping_add(one);
+            }
+        }
+        Some(cost)
     }
 
     /// Whether a step needs no judgement: nothing is watched, or all that is watched is safe and in this mode it

@@ -142,7 +142,7 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         &mut self,
         action: E::Action<R>,
         seen: Option<&E::Obs<R>>,
-        hear: impl FnMut(usize, R::Uint),
+        mut hear: impl FnMut(usize, R::Uint),
     ) -> Transition<E, R> {
         let mut draws = self.stream.draws(Purpose::Step, self.episode, self.steps);
         let step = match seen {
@@ -153,7 +153,9 @@ impl<E: LaneEnv, R: Lanes, const SAFE: bool> Group<'_, E, R, SAFE> {
         self.steps = self.steps.wrapping_add(R::Uint::splat(1));
         let obs = self.observe();
         let (mut reward, mut terminated) = (step.reward, step.terminated);
-        if SAFE && !self.guard.passes(obs.as_ref()) {
+        if SAFE && let Some(cost) = self.guard.count(obs.as_ref(), &mut hear) {
+            self.episode_cost = self.episode_cost.wrapping_add(cost);
+        } else if SAFE && !self.guard.passes(obs.as_ref()) {
             let verdict = if self.guard.head_only() {
                 // No rule looks beyond the end of a short observation.
                 let head: [R; HEAD] = std::array::from_fn(|at| obs.as_ref().get(at).copied().unwrap_or(reward));
