@@ -5,6 +5,8 @@
 //! | [`agents`] | the settings of each agent, with the reference's defaults |
 //! | [`checkpoint`] | a [`State`](crate::state::State) as a safetensors file that is complete or refused |
 //! | [`config`] | settings: sections, keys, presets, files, overrides |
+//! | [`events`] | TensorBoard's event files |
+//! | [`metrics`] | `metrics.csv` and `metrics.jsonl` |
 //! | [`settings`] | the types and ranges of settings |
 //!
 //! Nothing here knows an environment or a random number, and no file of a run depends on the time of day except where
@@ -13,6 +15,9 @@
 pub mod agents;
 pub mod checkpoint;
 pub mod config;
+mod crc;
+pub mod events;
 mod files;
+pub mod metrics;
 mod presets;
 pub mod settings;
