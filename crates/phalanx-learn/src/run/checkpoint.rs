@@ -21,7 +21,7 @@ use crate::state::{Array, Data, State};
 
 /// What this version writes; it reads this and older ones.
 pub const FORMAT_VERSION: u64 = 1;
-const EXTENSION: &str = "safetensors";
+pub(crate) const EXTENSION: &str = "safetensors";
 /// How every checkpoint begins, after the length of its header; the checksum follows.
 const OPENING: &str = r#"{"__metadata__":{"checksum":""#;
 const DIGITS: usize = 16;
@@ -482,5 +482,42 @@ mod tests {
         let message = full.unwrap_err().to_string();
         assert!(message.ends_with("final.safetensors: the disk is full; what was written before is kept"), "{message}");
         assert_eq!(Checkpoint::read(&path).unwrap().global_step, 1);
+    }
+
+    /// A file system of its own, gone when dropped; only root may make one.
+    #[cfg(target_os = "linux")]
+    struct SmallDisk(tempfile::TempDir);
+
+    #[cfg(target_os = "linux")]
+    impl SmallDisk {
+        fn new() -> Option<Self> {
+            let folder = tempfile::tempdir().unwrap();
+            let mut mount = std::process::Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(folder.path());
+            mount.output().is_ok_and(|output| output.status.success()).then(|| Self(folder))
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    impl Drop for SmallDisk {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+        }
+    }
+
+    /// The same on a real file system; who is not root has the test before this one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_file_system_leaves_the_previous_one() {
+        let Some(disk) = SmallDisk::new() else { return };
+        let path = path_of(disk.0.path(), FINAL);
+        checkpoint(1).write(&path).unwrap();
+        let mut large = checkpoint(2);
+        large.state.put("buffer", &[40_000], &[0.5_f32; 40_000]);
+        let message = large.write(&path).unwrap_err().to_string();
+        assert!(message.ends_with("final.safetensors: the disk is full; what was written before is kept"), "{message}");
+        assert_eq!(last(disk.0.path()).unwrap().unwrap().1.global_step, 1);
+        checkpoint(3).write(&path).unwrap();
+        assert_eq!(Checkpoint::read(&path).unwrap().global_step, 3, "the space was given back");
     }
 }

@@ -1,4 +1,4 @@
-//! The strict configuration of a run: every key is known, has a type and a range, and is given once.
+//! The strict configuration of a run: every key is known, and has a type and a range.
 //!
 //! Layers are laid over each other: defaults, the preset of agent and environment, a file, the overrides of the
 //! command line. What comes out is complete; [`Config::to_toml`] writes it and [`Config::from_toml`] reads the same
@@ -24,7 +24,7 @@ section! {
         num_envs: usize = 1, at_least_one;
         /// Steps of each environment. Mandatory, or `total_timesteps` instead.
         steps_per_env: u64 = 0, at_least_one;
-        /// Steps between two looks at the clock; never changes results. None: a rule of thumb.
+        /// Steps of a roll-out that are made in one go; never changes results. None: a rule of thumb.
         scan_chunk_size: Option<usize> = None, optional(at_least_one);
         /// Threads; never changes results. None: all cores.
         threads: Option<usize> = None, optional(at_least_one);
@@ -38,7 +38,7 @@ section! {
         eval_max_steps: Option<u64> = None, optional(at_least_one);
         /// Whether every evaluation has start states of its own. False.
         eval_fresh_starts: bool = false, any;
-        /// Evaluations between two whose episodes are stored; 0 stores none. 0.
+        /// Steps of each environment between evaluations whose episodes are stored; 0 stores none. 0.
         eval_episode_save_frequency: u64 = 0, any;
         /// Episodes that are stored of such an evaluation. None: all.
         eval_episode_save_count: Option<usize> = None, optional(at_least_one);
@@ -219,16 +219,21 @@ impl Config {
     /// The keys of a file, each in its section.
     fn layer_of_table(&self, table: Table) -> Result<Layer> {
         let mut layer = Layer::new();
+        let mut give = |(section, key): (&'static str, String), value| {
+            let dotted = format!("{section}.{key}");
+            match layer.insert((section, key), value) {
+                None => Ok(()),
+                Some(_) => Err(Error::setting(dotted, "is given twice")),
+            }
+        };
         for (name, value) in table {
             match (SECTIONS.iter().find(|section| **section == name), value) {
                 (Some(section), Value::Table(keys)) => {
                     for (key, value) in keys {
-                        layer.insert(self.resolve(&format!("{section}.{key}"))?, value);
+                        give(self.resolve(&format!("{section}.{key}"))?, value)?;
                     }
                 }
-                (_, value) => {
-                    layer.insert(self.resolve(&name)?, value);
-                }
+                (_, value) => give(self.resolve(&name)?, value)?,
             }
         }
         Ok(layer)
@@ -485,6 +490,8 @@ mod tests {
         std::fs::write(&path, "env = 'A-v0'\n[agent\n").unwrap();
         let message = Config::load(Some(&path), []).unwrap_err().to_string();
         assert!(message.contains("run.toml is no usable configuration: line 2: "), "{message}");
+        std::fs::write(&path, "env = 'A-v0'\nagent = 'ppo'\nseed = 1\n[run]\nseed = 2\n").unwrap();
+        assert_eq!(Config::load(Some(&path), []).unwrap_err().to_string(), "run.seed is given twice");
         let message = Config::load(Some(&folder.path().join("none")), []).unwrap_err().to_string();
         assert!(message.ends_with("there is no such file or folder"), "{message}");
     }

@@ -261,7 +261,7 @@ mod tests {
                         crc = (crc >> 1) ^ if odd { 0x82F6_3B78 } else { 0 };
                     }
                     let crc = !crc;
-                    ((crc >> 15) | (crc << 17)).wrapping_add(0xA282_EAD8).to_le_bytes()
+                    crc.rotate_right(15).wrapping_add(0xA282_EAD8).to_le_bytes()
                 };
                 assert_eq!(rest[8..12], crc(&rest[..8]));
                 assert_eq!(rest[12 + length..16 + length], crc(&rest[12..12 + length]));

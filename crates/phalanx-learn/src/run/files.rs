@@ -9,8 +9,28 @@ use crate::error::{Error, Result};
 /// Replaces a file by what `fill` writes. Until all of it is on the disk the old file stays as it is; afterwards not
 /// even a power cut brings it back.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    persist(path, true, fill)
+}
+
+/// Replaces a file by these bytes, whatever kills the program, but without waiting for the disk (some milliseconds,
+/// which a run of a tenth of a second would feel): a power cut may still lose them.
+pub(crate) fn replace_quickly(path: &Path, bytes: &[u8]) -> Result<()> {
+    persist(path, false, |file| file.write_all(bytes))
+}
+
+/// Waits until a file that is there, and its name, are on the disk.
+pub(crate) fn settle(path: &Path) -> Result<()> {
+    let sync = || File::open(path)?.sync_all().and_then(|()| sync_folder(folder_of(path)));
+    sync().map_err(Error::write(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn persist(path: &Path, wait: bool, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let write = || -> io::Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder_of(path);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".tmp-");
         #[cfg(unix)]
@@ -23,16 +43,13 @@ pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Resu
         let mut buffered = io::BufWriter::with_capacity(1 << 16, file);
         fill(&mut buffered)?;
         let file = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.as_file().sync_all()?;
+        if wait {
+            file.as_file().sync_all()?;
+        }
         file.persist(path)?;
-        sync_folder(folder)
+        if wait { sync_folder(folder) } else { Ok(()) }
     };
     write().map_err(Error::write(path))
-}
-
-/// Replaces a file by these bytes.
-pub(crate) fn replace_with(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, |file| file.write_all(bytes))
 }
 
 /// The text of a file.
@@ -59,7 +76,7 @@ mod tests {
     fn a_file_is_replaced_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        replace_with(&path, b"old").unwrap();
+        replace_quickly(&path, b"old").unwrap();
         let full = replace(&path, |file| {
             file.write_all(&[b'x'; 1 << 17])?;
             Err(io::ErrorKind::StorageFull.into())
@@ -71,7 +88,7 @@ mod tests {
         );
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-        replace_with(&path, b"new").unwrap();
+        replace_quickly(&path, b"new").unwrap();
         assert_eq!(read_text(&path).unwrap(), "new");
     }
 

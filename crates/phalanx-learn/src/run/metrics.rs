@@ -77,7 +77,8 @@ impl Lines {
 /// A table whose columns grow: a new tag is rare, and then the file is written anew.
 #[derive(Debug)]
 struct Csv {
-    tags: Vec<String>,
+    /// The columns; `None` before the first row, which brings them.
+    tags: Option<Vec<String>>,
     lines: Lines,
 }
 
@@ -95,29 +96,29 @@ impl Csv {
             };
             std::iter::once(header).chain(lines.filter(whole)).collect()
         })?;
-        let header = kept.lines().next().unwrap_or_default();
-        let tags = header.split(',').skip(FIRST.len()).map(str::to_owned).collect();
-        let mut csv = Self { tags, lines: Lines::new(path)? };
-        if header.is_empty() {
-            let header = format!("{}\n", FIRST.join(","));
-            csv.lines.append(&header)?;
-        }
-        Ok(csv)
+        let tags = kept.lines().next().map(|header| header.split(',').skip(FIRST.len()).map(str::to_owned).collect());
+        Ok(Self { tags, lines: Lines::new(path)? })
     }
 
     fn log(&mut self, global_step: u64, wall_time: f64, values: &[(&str, f64)]) -> Result<()> {
-        let known = self.tags.len();
+        let begins = self.tags.is_none();
+        let tags = self.tags.get_or_insert_default();
+        let known = tags.len();
         for (tag, _) in values {
             debug_assert!(!tag.contains([',', '"', '\n']), "a tag is a plain name: {tag}");
-            if !self.tags.iter().any(|known| known == tag) {
-                self.tags.push((*tag).to_owned());
+            if !tags.iter().any(|known| known == tag) {
+                tags.push((*tag).to_owned());
             }
         }
-        if self.tags.len() > known {
-            self.widen(known)?;
+        let mut row = String::new();
+        if begins {
+            let columns: Vec<_> = FIRST.into_iter().chain(tags.iter().map(String::as_str)).collect();
+            row = columns.join(",") + "\n";
+        } else if tags.len() > known {
+            self.lines = widen(&self.lines.path, &tags[known..])?;
         }
-        let mut row = format!("{global_step},{wall_time}");
-        for tag in &self.tags {
+        row += &format!("{global_step},{wall_time}");
+        for tag in tags.iter() {
             row.push(',');
             if let Some((_, value)) = values.iter().find(|(name, _)| name == tag) {
                 row.push_str(&value.to_string());
@@ -126,24 +127,21 @@ impl Csv {
         row.push('\n');
         self.lines.append(&row)
     }
+}
 
-    /// Adds the columns of the tags from `known` on; earlier rows have nothing in them.
-    fn widen(&mut self, known: usize) -> Result<()> {
-        let path = &self.lines.path;
-        let text = files::read_text(path)?;
-        let names = format!(",{}", self.tags[known..].join(","));
-        let blank = ",".repeat(self.tags.len() - known);
-        let mut wide = String::with_capacity(text.len() * 2);
-        for (k, line) in text.lines().enumerate() {
-            wide.push_str(line);
-            wide.push_str(if k == 0 { &names } else { &blank });
-            wide.push('\n');
-        }
-        files::replace_with(path, wide.as_bytes())?;
-        // The file of that name is another one now.
-        self.lines = Lines::new(path.clone())?;
-        Ok(())
+/// Adds columns to a table; the rows it has get nothing in them. The file of that name is another one then.
+fn widen(path: &Path, tags: &[String]) -> Result<Lines> {
+    let text = files::read_text(path)?;
+    let names = format!(",{}", tags.join(","));
+    let blank = ",".repeat(tags.len());
+    let mut wide = String::with_capacity(text.len() * 2);
+    for (k, line) in text.lines().enumerate() {
+        wide.push_str(line);
+        wide.push_str(if k == 0 { &names } else { &blank });
+        wide.push('\n');
     }
+    files::replace_quickly(path, wide.as_bytes())?;
+    Lines::new(path.to_owned())
 }
 
 /// Rewrites a file with those of its whole lines that are chosen, and answers with them.
@@ -160,7 +158,7 @@ fn keep(path: &Path, choose: impl FnOnce(Vec<&str>) -> Vec<&str>) -> Result<Stri
         kept.push('\n');
     }
     if kept.as_bytes() != bytes {
-        files::replace_with(path, kept.as_bytes())?;
+        files::replace_quickly(path, kept.as_bytes())?;
     }
     Ok(kept)
 }

@@ -5,6 +5,8 @@
 //! | [`agents`] | the settings of each agent, with the reference's defaults |
 //! | [`checkpoint`] | a [`State`](crate::state::State) as a safetensors file that is complete or refused |
 //! | [`config`] | settings: sections, keys, presets, files, overrides |
+//! | [`directory`] | the folder of a run: its names, metadata, results, and reading it back |
+//! | [`episodes`] | episodes as `.npz` files |
 //! | [`events`] | TensorBoard's event files |
 //! | [`metrics`] | `metrics.csv` and `metrics.jsonl` |
 //! | [`settings`] | the types and ranges of settings |
@@ -16,6 +18,8 @@ pub mod agents;
 pub mod checkpoint;
 pub mod config;
 mod crc;
+pub mod directory;
+pub mod episodes;
 pub mod events;
 mod files;
 pub mod metrics;

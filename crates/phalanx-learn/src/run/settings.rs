@@ -35,11 +35,13 @@ macro_rules! whole_numbers {
                     Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
                         Self::try_from(*number as i64).ok()
                     }
+                    // TOML's numbers end at half of what a seed can be: larger ones are texts.
+                    Value::String(text) => text.parse().ok().filter(|number| i64::try_from(*number).is_err()),
                     _ => None,
                 }
             }
             fn write(&self) -> Value {
-                Value::Integer(i64::try_from(*self).expect("settings come from such numbers"))
+                i64::try_from(*self).map_or_else(|_| Value::String(self.to_string()), Value::Integer)
             }
         }
     )*};
@@ -431,6 +433,8 @@ mod tests {
         assert_eq!(u64::read(&Value::Float(1e6)), Some(1_000_000));
         assert_eq!(u64::read(&Value::Float(1.5)), None);
         assert_eq!(u32::read(&Value::Integer(-1)), None);
+        assert_eq!(u64::read(&Value::String("8".into())), None);
+        assert_eq!(u64::read(&u64::MAX.write()), Some(u64::MAX));
         assert_eq!(f64::read(&Value::Integer(3)), Some(3.0));
         assert_eq!(f64::read(&Value::Float(f64::NAN)), None);
         assert_eq!(Option::<f64>::read(&Value::String("none".into())), Some(None));
