@@ -1,5 +1,8 @@
 //! What can go wrong while learning, as values with data; the message is one sentence for the user.
 
+use std::io;
+use std::path::Path;
+
 /// An error of training, evaluation or of their files.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +42,32 @@ pub enum Error {
         /// What is wrong and what is allowed: `is 7, but must be ...`.
         why: String,
     },
+    /// A file or a folder that cannot be read.
+    #[error("cannot read {path}: {why}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system says.
+        why: String,
+    },
+    /// A file or a folder that cannot be written; what was there before is still there.
+    #[error("cannot write {path}: {why}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system says.
+        why: String,
+    },
+    /// A file that is not what its name says, or no longer.
+    #[error("{path} is no usable {kind}: {why}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What it should be: `checkpoint`, `configuration`, ...
+        kind: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A loss or a weight is no longer a number.
     #[error("{what} became {value} at step {global_step}: training cannot go on")]
     NotFinite {
@@ -51,6 +80,18 @@ pub enum Error {
     },
 }
 
+/// What the system says, in words of ours where they help more.
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full; what was written before is kept".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => "permission is denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// A result of learning.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -58,5 +99,20 @@ impl Error {
     /// A setting that is not allowed.
     pub fn setting(key: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Setting { key: key.into(), why: why.into() }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Read { path: path.display().to_string(), why: explain(&error) }
+    }
+
+    /// A file that cannot be written.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Write { path: path.display().to_string(), why: explain(&error) }
+    }
+
+    /// A file that is not what it should be.
+    pub(crate) fn damaged(path: &Path, kind: &'static str, why: impl Into<String>) -> Self {
+        Self::Damaged { path: path.display().to_string(), kind, why: why.into() }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
+//! | [`run`] | what a training run is but its agent: settings, folder, logs, checkpoints, episodes |
 //! | [`state`] | named arrays and values: what a run needs to go on |
 //! | [`world`] | the environments an agent learns on, as it sees them |
 
@@ -18,6 +19,7 @@ pub mod learner;
 pub mod nn;
 pub mod random;
 pub mod returns;
+pub mod run;
 pub mod state;
 pub mod world;
 

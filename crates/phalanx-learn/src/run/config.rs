@@ -1,0 +1,602 @@
+//! The strict configuration of a run: every key is known, and has a type and a range.
+//!
+//! Layers are laid over each other: defaults, the preset of agent and environment, a file, the overrides of the
+//! command line. What comes out is complete; [`Config::to_toml`] writes it and [`Config::from_toml`] reads the same
+//! one back, whatever later presets say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use phalanx_core::error::Error as EngineError;
+use toml::{Table, Value};
+
+use super::agents::AgentConfig;
+use super::settings::{Passed, Section, Setting, any, at_least_one, checked, choice, optional, section};
+use super::{files, presets};
+use crate::error::{Error, Result};
+
+section! {
+    /// Settings of a run, whatever the agent.
+    RunConfig in "run" {
+        /// What all randomness comes from. 42.
+        seed: u64 = 42, any;
+        /// Environments that are stepped together. 1, unless the agent's preset says otherwise.
+        num_envs: usize = 1, at_least_one;
+        /// Steps of each environment. Mandatory, or `total_timesteps` instead.
+        steps_per_env: u64 = 0, at_least_one;
+        /// Steps of a roll-out that are made in one go; never changes results. None: a rule of thumb.
+        scan_chunk_size: Option<usize> = None, optional(at_least_one);
+        /// Threads; never changes results. None: all cores.
+        threads: Option<usize> = None, optional(at_least_one);
+        /// Whether speed is tuned before the run. False.
+        auto_tune: bool = false, any;
+        /// Steps of each environment between evaluations; 0 is only at the end. 100.
+        eval_frequency: u64 = 100, any;
+        /// Episodes of an evaluation. 10.
+        eval_rollouts: usize = 10, at_least_one;
+        /// Steps of an evaluation's episode at most. None: the environment's own limit, as configured.
+        eval_max_steps: Option<u64> = None, optional(at_least_one);
+        /// Whether every evaluation has start states of its own. False.
+        eval_fresh_starts: bool = false, any;
+        /// Steps of each environment between evaluations whose episodes are stored; 0 stores none. 0.
+        eval_episode_save_frequency: u64 = 0, any;
+        /// Episodes that are stored of such an evaluation. None: all.
+        eval_episode_save_count: Option<usize> = None, optional(at_least_one);
+        /// Whether stored episodes are also drawn. False.
+        eval_render_videos: bool = false, any;
+        /// Frames per second of such videos. 50.
+        eval_video_fps: u32 = 50, at_least_one;
+        /// Whether the trained agent is stored. False.
+        save_agent_checkpoint: bool = false, any;
+        /// Steps of each environment between checkpoints; 0 is none on the way. 0.
+        checkpoint_frequency: u64 = 0, any;
+    }
+}
+
+impl RunConfig {
+    /// Steps of all environments.
+    pub fn total_timesteps(&self) -> u64 {
+        self.steps_per_env.saturating_mul(self.num_envs as u64)
+    }
+}
+
+choice! {
+    /// How the folders of runs are named.
+    Layout {
+        /// `outputs/2026-07-22/13-05-01`.
+        Dated = "dated",
+        /// `runs/CartPole-v1__phalanx__1__1784725501`.
+        CleanRl = "cleanrl",
+    }
+}
+
+section! {
+    /// Settings of what a run leaves behind.
+    LogConfig in "log" {
+        /// Whether `metrics.csv` is written. True.
+        csv: bool = true, any;
+        /// Whether `metrics.jsonl` is written. True.
+        jsonl: bool = true, any;
+        /// Whether TensorBoard's event files are written. False.
+        tensorboard: bool = false, any;
+        /// How the run's folder is named. `dated`.
+        layout: Layout = Layout::Dated, any;
+        /// The experiment, in the names of the `cleanrl` layout. `phalanx`.
+        experiment: String = "phalanx".to_owned(), file_name;
+    }
+}
+
+fn file_name(name: &impl AsRef<str>) -> Option<&'static str> {
+    let name = name.as_ref();
+    (name.is_empty() || name.contains(['/', '\\', '\0'])).then_some("a text without slashes")
+}
+
+/// The environment of a run.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct EnvConfig {
+    /// Its name.
+    pub name: String,
+    /// Its other settings, which the engine checks.
+    pub settings: Passed,
+}
+
+/// The complete configuration of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The environment.
+    pub env: EnvConfig,
+    /// The agent.
+    pub agent: AgentConfig,
+    /// The run.
+    pub run: RunConfig,
+    /// What it leaves behind.
+    pub log: LogConfig,
+}
+
+/// Keys of which a layer may give only one; giving one takes the other back.
+const EXCLUSIVE: [(&str, [&str; 2]); 4] = [
+    ("agent", ["exploration_fraction", "exploration_steps"]),
+    ("agent", ["epsilon_decay_fraction", "epsilon_decay_steps"]),
+    ("agent", ["lr_decay_fraction", "lr_decay_steps"]),
+    ("run", ["steps_per_env", "total_timesteps"]),
+];
+
+const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
+
+/// The configuration for an environment and an agent: their preset, and `settings` over it.
+///
+/// ```
+/// use phalanx_learn::run::config::create_config;
+/// let config = create_config("CartPole-v1", "ppo", &[("num_envs", "8"), ("agent.learning_rate", "5e-5")])?;
+/// assert_eq!(config.run.num_envs, 8);
+/// # Ok::<(), phalanx_learn::Error>(())
+/// ```
+pub fn create_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> Result<Config> {
+    let names = [("env.name", env), ("agent.name", agent)];
+    Config::build(None, names.iter().chain(settings).copied())
+}
+
+/// The configuration to evaluate with: one that trains for a single step, so that no length need be given.
+pub fn create_eval_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> Result<Config> {
+    let mut settings = settings.to_vec();
+    let lengths = ["steps_per_env", "total_timesteps"];
+    if !settings
+        .iter()
+        .any(|(key, _)| lengths.contains(key) || lengths.iter().any(|name| *key == format!("run.{name}")))
+    {
+        settings.push(("run.steps_per_env", "1"));
+    }
+    create_config(env, agent, &settings)
+}
+
+impl Config {
+    /// The configuration of a file, if any, under `key=value` overrides.
+    pub fn load<'a>(file: Option<&Path>, overrides: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let text = file.map(files::read_text).transpose()?;
+        let overrides: Vec<_> = overrides.into_iter().map(split).collect::<Result<_>>()?;
+        Self::build(text.as_deref().map(|text| (file.expect("it has a text"), text)), overrides)
+    }
+
+    /// The configuration that a text of TOML describes.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        Self::build(Some((Path::new("config.toml"), text)), [])
+    }
+
+    fn build<'a>(file: Option<(&Path, &str)>, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+        let file = match file {
+            Some((path, text)) => parse(path, text)?,
+            None => Table::new(),
+        };
+        let overrides: Vec<_> = overrides.into_iter().collect();
+
+        let name = |section: &str| {
+            let dotted = format!("{section}.name");
+            let given = overrides.iter().rev().find(|(key, _)| *key == section || *key == dotted);
+            let given = given.map(|(_, value)| (*value).to_owned());
+            let table = || match file.get(section)? {
+                Value::Table(table) => table.get("name"),
+                value => Some(value),
+            };
+            let name = match given {
+                Some(name) => name,
+                None => match table() {
+                    Some(value) => checked::<String>(section, "name", value, any)?,
+                    None => return Err(Error::setting(dotted, format!("is missing: give {section}=NAME"))),
+                },
+            };
+            if name.trim().is_empty() {
+                return Err(Error::setting(dotted, "is empty"));
+            }
+            Ok(name)
+        };
+        let (env, agent) = (name("env")?, AgentConfig::new(&name("agent")?)?);
+
+        let mut config = Self {
+            env: EnvConfig { name: env, settings: Passed::new() },
+            agent,
+            run: RunConfig::default(),
+            log: LogConfig::default(),
+        };
+        let mut total_timesteps = None;
+        for preset in presets::of(&config.env.name, config.agent.name()) {
+            let layer = config.layer_of_table(parse(Path::new(preset.name), preset.text)?)?;
+            config.apply(layer, &mut total_timesteps)?;
+        }
+        let layer = config.layer_of_table(file)?;
+        config.apply(layer, &mut total_timesteps)?;
+        let mut layer = Layer::new();
+        for (key, text) in overrides {
+            let (section, key) = config.resolve(key)?;
+            let value = if config.is_passed(section) { Value::String(text.to_owned()) } else { typed(text) };
+            // Of an override that is given twice the last one counts, as everywhere on command lines.
+            layer.insert((section, key), value);
+        }
+        config.apply(layer, &mut total_timesteps)?;
+        config.settle(total_timesteps)?;
+        Ok(config)
+    }
+
+    /// The keys of a file, each in its section.
+    fn layer_of_table(&self, table: Table) -> Result<Layer> {
+        let mut layer = Layer::new();
+        let mut give = |(section, key): (&'static str, String), value| {
+            let dotted = format!("{section}.{key}");
+            match layer.insert((section, key), value) {
+                None => Ok(()),
+                Some(_) => Err(Error::setting(dotted, "is given twice")),
+            }
+        };
+        for (name, value) in table {
+            match (SECTIONS.iter().find(|section| **section == name), value) {
+                (Some(section), Value::Table(keys)) => {
+                    for (key, value) in keys {
+                        give(self.resolve(&format!("{section}.{key}"))?, value)?;
+                    }
+                }
+                (_, value) => give(self.resolve(&name)?, value)?,
+            }
+        }
+        Ok(layer)
+    }
+
+    /// The section and the key that a possibly undotted name stands for.
+    fn resolve(&self, name: &str) -> Result<(&'static str, String)> {
+        if name == "env" || name == "agent" {
+            return Ok((if name == "env" { "env" } else { "agent" }, "name".to_owned()));
+        }
+        let keys = self.keys();
+        if let Some((section, key)) = name.split_once('.') {
+            let Some(section) = SECTIONS.into_iter().find(|known| *known == section) else {
+                return Err(EngineError::unknown("section", section, Some(name), SECTIONS).into());
+            };
+            if self.is_passed(section) || keys.contains(&(section, key)) {
+                return Ok((section, key.to_owned()));
+            }
+            if let Some((other, _)) = keys.iter().find(|(_, known)| *known == key) {
+                return Err(Error::setting(
+                    name,
+                    format!("is unknown in section {section}; did you mean '{other}.{key}'?"),
+                ));
+            }
+            let owner = if section == "log" { String::new() } else { format!(" of agent {}", self.agent) };
+            let known = keys.iter().filter(|(of, _)| *of == section).map(|(_, key)| key);
+            return Err(EngineError::unknown("key", key, Some(&format!("section {section}{owner}")), known).into());
+        }
+        let homes: Vec<_> = keys.iter().filter(|(_, key)| *key == name).map(|(section, _)| *section).collect();
+        match homes.as_slice() {
+            [section] => Ok((section, name.to_owned())),
+            [] => {
+                let context = format!("agent {}", self.agent);
+                Err(EngineError::unknown("key", name, Some(&context), keys.iter().map(|(_, key)| key)).into())
+            }
+            homes => {
+                let dotted: Vec<_> = homes.iter().map(|section| format!("{section}.{name}")).collect();
+                Err(Error::setting(name, format!("is ambiguous: write {}", dotted.join(" or "))))
+            }
+        }
+    }
+
+    /// All keys that are known here, by section.
+    fn keys(&self) -> Vec<(&'static str, &'static str)> {
+        let agent = self.agent.section().map(Section::keys).unwrap_or_default();
+        let fixed = [("env", "name"), ("agent", "name"), ("run", "total_timesteps")];
+        [&fixed, agent, self.run.keys(), self.log.keys()].concat()
+    }
+
+    /// Whether the engine knows the keys of a section.
+    fn is_passed(&self, section: &str) -> bool {
+        section == "env" || section == "agent" && self.agent.section().is_none()
+    }
+
+    fn apply(&mut self, layer: Layer, total_timesteps: &mut Option<u64>) -> Result<()> {
+        let none = Value::String("none".to_owned());
+        for (section, pair) in EXCLUSIVE {
+            let given = |key: &str| layer.get(&(section, key.to_owned())).is_some_and(|value| *value != none);
+            match pair.map(given) {
+                [true, true] => {
+                    let [one, other] = pair.map(|key| format!("{section}.{key}"));
+                    return Err(Error::setting(one, format!("and {other} are both given: give one of them")));
+                }
+                // None of the run's own keys can be taken back this way: the one that is given last counts.
+                [true, false] | [false, true] if section == "agent" => {
+                    let other = if given(pair[0]) { pair[1] } else { pair[0] };
+                    self.agent.section_mut().expect("it has keys").set(section, other, &none)?;
+                }
+                _ => {}
+            }
+        }
+        for ((section, key), value) in layer {
+            match (section, key.as_str()) {
+                ("env" | "agent", "name") => {}
+                ("run", "total_timesteps") => {
+                    *total_timesteps = Some(checked(section, &key, &value, at_least_one)?);
+                }
+                _ if self.is_passed(section) => {
+                    let text = checked(section, &key, &value, any::<String>)?;
+                    let passed = match &mut self.agent {
+                        AgentConfig::Classical(config) if section == "agent" => &mut config.arguments,
+                        _ => &mut self.env.settings,
+                    };
+                    passed.insert(key, text);
+                }
+                _ => {
+                    if (section, key.as_str()) == ("run", "steps_per_env") {
+                        *total_timesteps = None;
+                    }
+                    let own = |candidate: &dyn Section| candidate.keys().contains(&(section, key.as_str()));
+                    let owner: &mut dyn Section = match self.agent.section_mut() {
+                        Some(agent) if own(agent) => agent,
+                        _ if own(&self.run) => &mut self.run,
+                        _ => &mut self.log,
+                    };
+                    owner.set(section, &key, &value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Works out what follows from other keys, and checks what must fit together.
+    fn settle(&mut self, total_timesteps: Option<u64>) -> Result<()> {
+        let envs = self.run.num_envs as u64;
+        if let Some(total) = total_timesteps {
+            if total < envs {
+                let why = format!("is {total}, but must be at least run.num_envs = {envs}");
+                return Err(Error::setting("run.total_timesteps", why));
+            }
+            self.run.steps_per_env = total / envs;
+        }
+        if self.run.steps_per_env == 0 {
+            return Err(Error::setting("run.steps_per_env", "is missing: give it or run.total_timesteps"));
+        }
+        if i64::try_from(u128::from(self.run.steps_per_env) * u128::from(envs)).is_err() {
+            let why = format!("is {}, which is too many for {envs} environments", self.run.steps_per_env);
+            return Err(Error::setting("run.steps_per_env", why));
+        }
+        self.agent.check(&self.run)
+    }
+
+    /// What is allowed but hardly meant, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (frequency, chunk) = (self.run.eval_frequency, self.run.scan_chunk_size.map(|chunk| chunk as u64));
+        if let Some(rollout) = self.agent.rollout_steps() {
+            for (key, value) in [("eval_frequency", Some(frequency)), ("scan_chunk_size", chunk)] {
+                if let Some(value) = value.filter(|value| !value.is_multiple_of(rollout as u64)) {
+                    warnings.push(format!("run.{key} = {value} is not a multiple of run.rollout_steps = {rollout}"));
+                }
+            }
+        }
+        if let Some(chunk) = chunk.filter(|chunk| frequency > 0 && *chunk > frequency) {
+            warnings.push(format!("run.scan_chunk_size = {chunk} is larger than run.eval_frequency = {frequency}"));
+        }
+        warnings
+    }
+
+    /// All settings, by section.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new();
+        let mut put = |section: &str, key: &str, value: Value| {
+            let keys = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            keys.as_table_mut().expect("sections are tables").insert(key.to_owned(), value);
+        };
+        put("env", "name", self.env.name.write());
+        put("agent", "name", self.agent.name().to_owned().write());
+        let arguments = match &self.agent {
+            AgentConfig::Classical(config) => Some(&config.arguments),
+            _ => None,
+        };
+        for (section, passed) in [("env", Some(&self.env.settings)), ("agent", arguments)] {
+            for (key, value) in passed.into_iter().flatten() {
+                put(section, key, value.write());
+            }
+        }
+        let sections = [self.agent.section(), Some(&self.run as &dyn Section), Some(&self.log)];
+        for own in sections.into_iter().flatten() {
+            for ((section, key), value) in own.keys().iter().zip(own.values()) {
+                put(section, key, value);
+            }
+        }
+        table
+    }
+
+    /// The complete configuration as a file has it.
+    pub fn to_toml(&self) -> String {
+        self.table().to_string()
+    }
+
+    /// All settings as dotted keys with their values, for tables of hyper-parameters.
+    pub fn flat(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let keys = |(section, keys): (&String, &Value)| -> Vec<_> {
+            let keys = keys.as_table().expect("sections are tables");
+            keys.iter().map(|(key, value)| (format!("{section}.{key}"), text(value))).collect()
+        };
+        self.table().iter().flat_map(keys).collect()
+    }
+}
+
+/// What one source gives, by section and key.
+type Layer = BTreeMap<(&'static str, String), Value>;
+
+fn split(text: &str) -> Result<(&str, &str)> {
+    let (key, value) = text.split_once('=').ok_or_else(|| Error::setting(text, "is no key=value"))?;
+    Ok((key.trim(), value.trim()))
+}
+
+/// The value of an override: what TOML makes of it, else a text.
+fn typed(text: &str) -> Value {
+    let table = format!("value = {text}").parse::<Table>().ok().filter(|table| table.len() == 1);
+    table.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Table> {
+    text.parse::<Table>().map_err(|error| {
+        let before = error.span().map_or(0, |span| span.start);
+        let line = 1 + text.bytes().take(before).filter(|byte| *byte == b'\n').count();
+        Error::damaged(path, "configuration", format!("line {line}: {}", error.message().replace('\n', ", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::agents::{DqnConfig, PpoConfig};
+    use super::*;
+
+    fn message(settings: &[(&str, &str)]) -> String {
+        create_config("Other-v0", "ppo", settings).unwrap_err().to_string()
+    }
+
+    fn ppo(config: &Config) -> &PpoConfig {
+        let AgentConfig::Ppo(ppo) = &config.agent else { panic!("not PPO") };
+        ppo
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_reference() {
+        let config = create_config("Other-v0", "ppo", &[]).unwrap();
+        assert_eq!((config.run.seed, config.run.num_envs, config.run.total_timesteps()), (42, 4, 500_000));
+        assert_eq!(*ppo(&config), PpoConfig::default());
+        let pqn = create_config("Other-v0", "pqn", &[]).unwrap();
+        assert_eq!((pqn.run.num_envs, pqn.run.steps_per_env), (32, 15_616));
+        let dqn = create_config("Other-v0", "dqn", &[]).unwrap();
+        assert_eq!((dqn.run.num_envs, dqn.run.total_timesteps()), (1, 500_000));
+        assert_eq!(dqn.agent, AgentConfig::Dqn(DqnConfig::default()));
+        assert_eq!(
+            create_config("Other-v0", "q_learning", &[]).unwrap_err().to_string(),
+            "run.steps_per_env is missing: give it or run.total_timesteps"
+        );
+    }
+
+    #[test]
+    fn an_undotted_key_finds_its_section() {
+        let settings = [("num_envs", "8"), ("learning_rate", "5e-5"), ("rollout_steps", "32"), ("hidden", "[8, 8]")];
+        let config = create_config("Other-v0", "ppo", &settings).unwrap();
+        assert_eq!((config.run.num_envs, ppo(&config).learning_rate, ppo(&config).rollout_steps), (8, 5e-5, 32));
+        assert_eq!(ppo(&config).hidden, [8, 8]);
+        assert_eq!(config.run.steps_per_env, 62_500);
+    }
+
+    #[test]
+    fn files_and_overrides_are_layers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.toml");
+        std::fs::write(&path, "env = 'A-v0'\nseed = 7\n[agent]\nname = 'ppo'\nlearning_rate = 5e-5\ngamma = 0.9\n")
+            .unwrap();
+        let config = Config::load(Some(&path), ["env=B-v0", "gamma=0.8", "env.max_steps=100", "run.seed=9"]).unwrap();
+        assert_eq!((config.env.name.as_str(), config.run.seed), ("B-v0", 9));
+        assert_eq!((ppo(&config).learning_rate, ppo(&config).gamma), (5e-5, 0.8));
+        assert_eq!(config.env.settings["max_steps"], "100");
+        std::fs::write(&path, "env = 'A-v0'\n[agent\n").unwrap();
+        let message = Config::load(Some(&path), []).unwrap_err().to_string();
+        assert!(message.contains("run.toml is no usable configuration: line 2: "), "{message}");
+        std::fs::write(&path, "env = 'A-v0'\nagent = 'ppo'\nseed = 1\n[run]\nseed = 2\n").unwrap();
+        assert_eq!(Config::load(Some(&path), []).unwrap_err().to_string(), "run.seed is given twice");
+        let message = Config::load(Some(&folder.path().join("none")), []).unwrap_err().to_string();
+        assert!(message.ends_with("there is no such file or folder"), "{message}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_key() {
+        let begins = |settings: &[(&str, &str)], expected: &str| {
+            let message = message(settings);
+            assert!(message.starts_with(expected), "{message}");
+        };
+        begins(
+            &[("agent.learnin_rate", "1")],
+            "unknown key 'learnin_rate' for section agent of agent ppo; did you mean 'learning_rate'",
+        );
+        begins(&[("num_env", "1")], "unknown key 'num_env' for agent ppo; did you mean 'num_envs'");
+        begins(&[("wandb.enabled", "true")], "unknown section 'wandb' for wandb.enabled; known: 'env', 'agent'");
+        begins(&[("rum.seed", "1")], "unknown section 'rum' for rum.seed; did you mean 'run'?");
+        begins(&[("agent.num_envs", "1")], "agent.num_envs is unknown in section agent; did you mean 'run.num_envs'?");
+        begins(&[("run.buffer_size", "1")], "unknown key 'buffer_size' for section run of agent ppo");
+        begins(&[("name", "x")], "name is ambiguous: write env.name or agent.name");
+        begins(&[("gamma", "1.5")], "agent.gamma is 1.5, but must be from 0 to 1");
+        begins(&[("gamma", "high")], "agent.gamma is \"high\", but must be a finite number");
+        begins(&[("gamma", "nan")], "agent.gamma is nan, but must be a finite number");
+        begins(&[("num_envs", "0")], "run.num_envs is 0, but must be at least 1");
+        begins(&[("seed", "-1")], "run.seed is -1, but must be a whole number");
+        begins(&[("seed", "1.5")], "run.seed is 1.5, but must be a whole number");
+        begins(&[("norm_adv", "1")], "agent.norm_adv is 1, but must be true or false");
+        begins(&[("layout", "flat")], "log.layout is \"flat\", but must be one of 'dated', 'cleanrl'");
+        begins(&[("hidden", "[64, 0]")], "agent.hidden is [64, 0], but must be a list of sizes");
+        begins(&[("experiment", "../up")], "log.experiment is \"../up\", but must be a text without slashes");
+        begins(
+            &[("steps_per_env", "5"), ("total_timesteps", "20")],
+            "run.steps_per_env and run.total_timesteps are both given: give one of them",
+        );
+        begins(&[("total_timesteps", "3")], "run.total_timesteps is 3, but must be at least run.num_envs = 4");
+        begins(
+            &[("steps_per_env", "9e14"), ("num_envs", "1e14")],
+            "run.steps_per_env is 900000000000000, which is too",
+        );
+        assert_eq!(Config::load(None, ["agent=ppo"]).unwrap_err().to_string(), "env.name is missing: give env=NAME");
+        assert_eq!(Config::load(None, ["agent"]).unwrap_err().to_string(), "agent is no key=value");
+    }
+
+    #[test]
+    fn a_fraction_and_its_absolute_key_exclude_each_other() {
+        let create = |settings: &[_]| create_config("Other-v0", "pqn", settings);
+        assert_eq!(
+            create(&[("epsilon_decay_fraction", "0.5"), ("epsilon_decay_steps", "10")]).unwrap_err().to_string(),
+            "agent.epsilon_decay_fraction and agent.epsilon_decay_steps are both given: give one of them"
+        );
+        // Over a default the one that is given counts.
+        let AgentConfig::Pqn(pqn) = create(&[("lr_decay_steps", "10")]).unwrap().agent else { panic!("not PQN") };
+        assert_eq!((pqn.lr_decay_steps, pqn.lr_decay_fraction), (Some(10), None));
+        let AgentConfig::Pqn(pqn) = create(&[("lr_decay_fraction", "none")]).unwrap().agent else { panic!("not PQN") };
+        assert_eq!((pqn.lr_decay_steps, pqn.lr_decay_fraction), (None, None));
+    }
+
+    #[test]
+    fn the_resolved_configuration_reads_back() {
+        let settings = [("target_kl", "0.01"), ("env.gravity", "9.8"), ("env.label", "a \"b\"\nc"), ("threads", "2")];
+        let config = create_config("CartPole-v1", "ppo", &settings).unwrap();
+        assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+        // What takes back a preset stays taken back.
+        for preset in presets::ALL {
+            let config = create_config(preset.env, preset.agent, &[("steps_per_env", "12288")]).unwrap();
+            assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config, "{}", preset.name);
+        }
+        let pid = create_config("CartPole-v1", "pid", &[("agent.kp", "-1"), ("steps_per_env", "10")]).unwrap();
+        let AgentConfig::Classical(law) = &pid.agent else { panic!("not a law") };
+        assert_eq!(law.arguments["kp"], "-1");
+        assert_eq!(Config::from_toml(&pid.to_toml()).unwrap(), pid);
+        assert!(pid.flat().contains(&("agent.kp".to_owned(), "-1".to_owned())));
+    }
+
+    #[test]
+    fn tables_have_courses() {
+        let settings =
+            [("epsilon", "linear(1, 0.05, 30%)"), ("lr", "0.1"), ("table", "optimal"), ("steps_per_env", "9")];
+        let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
+        let AgentConfig::QLearning(table) = &config.agent else { panic!("not tabular") };
+        assert_eq!(table.epsilon.to_string(), "linear(1, 0.05, 30%)");
+        assert_eq!(table.table.name(), "auto");
+        assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+        let message = |key, value| {
+            create_config("TicTacToe-v0", "q_learning", &[(key, value), ("steps_per_env", "9")])
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(message("lr", "constant(2)").ends_with("but must be from 0 to 1"));
+        assert!(
+            message("epsilon", "visit(0.8)").contains("agent.epsilon is \"visit(0.8)\", but must be a number or a")
+        );
+    }
+
+    #[test]
+    fn warnings_name_what_hardly_fits() {
+        let settings = [("rollout_steps", "32"), ("eval_frequency", "100"), ("scan_chunk_size", "128")];
+        assert_eq!(
+            create_config("Other-v0", "ppo", &settings).unwrap().warnings(),
+            [
+                "run.eval_frequency = 100 is not a multiple of run.rollout_steps = 32",
+                "run.scan_chunk_size = 128 is larger than run.eval_frequency = 100",
+            ]
+        );
+        let fits = [("rollout_steps", "32"), ("eval_frequency", "0"), ("scan_chunk_size", "64")];
+        assert!(create_config("Other-v0", "ppo", &fits).unwrap().warnings().is_empty());
+    }
+}

@@ -1,0 +1,467 @@
+//! The types and ranges of settings, and how a section of them is declared.
+//!
+//! A section is a plain struct with defaults. Its declaration also says how each key is read, what it allows and how
+//! it is written, so that a file, the command line and a message all speak of the same keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use toml::Value;
+
+use crate::error::{Error, Result};
+use crate::nn;
+
+/// A type that a setting can have.
+pub trait Setting: Sized {
+    /// What a value must be: `a number`.
+    fn kind() -> String;
+    /// The value, if it is of this type.
+    fn read(value: &Value) -> Option<Self>;
+    /// The value as a file has it; [`Setting::read`] reads it back.
+    fn write(&self) -> Value;
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty)*) => {$(
+        impl Setting for $type {
+            fn kind() -> String {
+                "a whole number".to_owned()
+            }
+            fn read(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Integer(number) => Self::try_from(*number).ok(),
+                    // `1e6` is how one writes a million.
+                    Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+                        Self::try_from(*number as i64).ok()
+                    }
+                    // TOML's numbers end at half of what a seed can be: larger ones are texts.
+                    Value::String(text) => text.parse().ok().filter(|number| i64::try_from(*number).is_err()),
+                    _ => None,
+                }
+            }
+            fn write(&self) -> Value {
+                i64::try_from(*self).map_or_else(|_| Value::String(self.to_string()), Value::Integer)
+            }
+        }
+    )*};
+}
+whole_numbers!(u32 u64 usize);
+
+impl Setting for f64 {
+    fn kind() -> String {
+        "a finite number".to_owned()
+    }
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Integer(number) => Some(*number as f64),
+            Value::Float(number) => Some(*number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+    fn write(&self) -> Value {
+        Value::Float(*self)
+    }
+}
+
+impl Setting for bool {
+    fn kind() -> String {
+        "true or false".to_owned()
+    }
+    fn read(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+    fn write(&self) -> Value {
+        Value::Boolean(*self)
+    }
+}
+
+impl Setting for String {
+    fn kind() -> String {
+        "a text".to_owned()
+    }
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+    fn write(&self) -> Value {
+        Value::String(self.clone())
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    fn kind() -> String {
+        format!("a list, each item {}", T::kind())
+    }
+    fn read(value: &Value) -> Option<Self> {
+        value.as_array()?.iter().map(T::read).collect()
+    }
+    fn write(&self) -> Value {
+        Value::Array(self.iter().map(T::write).collect())
+    }
+}
+
+/// Written out as `"none"`, so that a file can also take back what a preset gave.
+impl<T: Setting> Setting for Option<T> {
+    fn kind() -> String {
+        format!("{} or none", T::kind())
+    }
+    fn read(value: &Value) -> Option<Self> {
+        if value.as_str() == Some("none") { Some(None) } else { T::read(value).map(Some) }
+    }
+    fn write(&self) -> Value {
+        self.as_ref().map_or_else(|| Value::String("none".to_owned()), T::write)
+    }
+}
+
+/// A section of settings.
+pub trait Section {
+    /// Its keys, each with the name of the section that a file has it in.
+    fn keys(&self) -> &'static [(&'static str, &'static str)];
+    /// Sets one of its keys.
+    fn set(&mut self, section: &str, key: &str, value: &Value) -> Result<()>;
+    /// The values of its keys, in their order.
+    fn values(&self) -> Vec<Value>;
+}
+
+/// What a check finds wrong: what is allowed instead.
+pub(crate) type Complaint = Option<&'static str>;
+
+pub(crate) fn any<T>(_: &T) -> Complaint {
+    None
+}
+
+pub(crate) fn at_least_one<T: PartialOrd + From<u8>>(value: &T) -> Complaint {
+    (*value < T::from(1)).then_some("at least 1")
+}
+
+pub(crate) fn positive(value: &f64) -> Complaint {
+    (*value <= 0.0).then_some("above 0")
+}
+
+pub(crate) fn not_negative(value: &f64) -> Complaint {
+    (*value < 0.0).then_some("0 or more")
+}
+
+pub(crate) fn share(value: &f64) -> Complaint {
+    (!(0.0..=1.0).contains(value)).then_some("from 0 to 1")
+}
+
+/// A share of a run: none of it is not a share.
+pub(crate) fn part(value: &f64) -> Complaint {
+    (*value <= 0.0 || *value > 1.0).then_some("above 0 and at most 1")
+}
+
+pub(crate) fn optional<T>(check: impl Fn(&T) -> Complaint) -> impl Fn(&Option<T>) -> Complaint {
+    move |value| value.as_ref().and_then(&check)
+}
+
+pub(crate) fn layers(sizes: &impl AsRef<[usize]>) -> Complaint {
+    sizes.as_ref().contains(&0).then_some("a list of sizes of at least 1, such as [64, 64]")
+}
+
+/// Reads and checks a value for a key.
+pub(crate) fn checked<T: Setting>(
+    section: &str,
+    key: &str,
+    value: &Value,
+    check: impl Fn(&T) -> Complaint,
+) -> Result<T> {
+    let wrong =
+        |allowed: &str| Error::setting(format!("{section}.{key}"), format!("is {value}, but must be {allowed}"));
+    let read = T::read(value).ok_or_else(|| wrong(&T::kind()))?;
+    check(&read).map_or(Ok(read), |allowed| Err(wrong(allowed)))
+}
+
+/// Declares a struct of settings: `key: type = default, check;`, with `in "section"` for a key that files have in
+/// another section.
+macro_rules! section {
+    (@of $own:literal) => { $own };
+    (@of $own:literal $other:literal) => { $other };
+    ($(#[$meta:meta])* $name:ident in $own:literal {
+        $($(#[$doc:meta])* $key:ident $(in $other:literal)?: $type:ty = $default:expr, $check:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[$doc])* pub $key: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($key: $default,)* }
+            }
+        }
+
+        impl Section for $name {
+            fn keys(&self) -> &'static [(&'static str, &'static str)] {
+                &[$((section!(@of $own $($other)?), stringify!($key)),)*]
+            }
+
+            fn set(&mut self, section: &str, key: &str, value: &toml::Value) -> Result<()> {
+                match (section, key) {
+                    $((section!(@of $own $($other)?), stringify!($key)) => {
+                        self.$key = $crate::run::settings::checked(section, key, value, $check)?;
+                    })*
+                    _ => unreachable!("only its own keys are set"),
+                }
+                Ok(())
+            }
+
+            fn values(&self) -> Vec<toml::Value> {
+                vec![$($crate::run::settings::Setting::write(&self.$key),)*]
+            }
+        }
+    };
+}
+pub(crate) use section;
+
+/// Declares a choice between names; a name may have another spelling.
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal $(| $alias:literal)*,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Its name in a configuration.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+
+        impl $crate::run::settings::Setting for $name {
+            fn kind() -> String {
+                format!("one of {}", [$(concat!("'", $text, "'")),*].join(", "))
+            }
+            fn read(value: &toml::Value) -> Option<Self> {
+                match value.as_str()? {
+                    $($text $(| $alias)* => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+            fn write(&self) -> toml::Value {
+                toml::Value::String(self.name().to_owned())
+            }
+        }
+    };
+}
+pub(crate) use choice;
+
+/// Settings that only the engine can check, as texts by name.
+pub type Passed = BTreeMap<String, String>;
+
+/// A value that changes in the course of a run: `0.1`, `linear(0.3, 0.01, 100%)`, `exponential(1, 0.995, 0.01)`,
+/// `half_life(1, 10000, 0.01)` or `visit(0.8)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Course {
+    /// The same value always.
+    Constant(f64),
+    /// A straight line from `start` to `end`.
+    Linear {
+        /// The first value.
+        start: f64,
+        /// The last one.
+        end: f64,
+        /// When the last one is reached.
+        horizon: Horizon,
+    },
+    /// Multiplied by `rate` in each transition, but not below `min`.
+    Exponential {
+        /// The first value.
+        start: f64,
+        /// The factor of a transition.
+        rate: f64,
+        /// The lowest value.
+        min: f64,
+    },
+    /// Halved in every `half_life` transitions, but not below `min`.
+    HalfLife {
+        /// The first value.
+        start: f64,
+        /// Transitions until half of it is left.
+        half_life: f64,
+        /// The lowest value.
+        min: f64,
+    },
+    /// `1 / N^power` of the visits `N` of a state and action.
+    Visit {
+        /// The exponent.
+        power: f64,
+    },
+}
+
+/// A number of transitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Horizon {
+    /// So many.
+    Transitions(u64),
+    /// A share of all transitions of the run, in percent.
+    Percent(f64),
+}
+
+impl Course {
+    /// The schedule by transitions for a run of so many; `None` if it goes by visits.
+    pub fn schedule(&self, transitions: u64) -> Option<nn::Schedule> {
+        Some(match *self {
+            Self::Constant(value) => nn::Schedule::Constant(value),
+            Self::Linear { start, end, horizon } => {
+                let duration = match horizon {
+                    Horizon::Transitions(count) => count,
+                    Horizon::Percent(percent) => ((percent / 100.0 * transitions as f64) as u64).max(1),
+                };
+                nn::Schedule::Linear { start, end, duration }
+            }
+            Self::Exponential { start, rate, min } => nn::Schedule::Exponential { start, end: min, factor: rate },
+            Self::HalfLife { start, half_life, min } => {
+                nn::Schedule::Exponential { start, end: min, factor: (-1.0 / half_life).exp2() }
+            }
+            Self::Visit { .. } => return None,
+        })
+    }
+
+    /// A rate: from 0 to 1, or by visits.
+    pub(crate) fn rate(&self) -> Complaint {
+        let values = match *self {
+            Self::Constant(value) => [value; 2],
+            Self::Linear { start, end, .. } => [start, end],
+            Self::Exponential { start, min, .. } | Self::HalfLife { start, min, .. } => [start, min],
+            Self::Visit { .. } => [0.0; 2],
+        };
+        values.iter().find_map(share)
+    }
+
+    /// A probability: a rate that does not go by visits.
+    pub(crate) fn probability(&self) -> Complaint {
+        match self {
+            Self::Visit { .. } => Some("a number or a linear, exponential or half_life course"),
+            course => course.rate(),
+        }
+    }
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(value) => write!(f, "{value}"),
+            Self::Linear { start, end, horizon: Horizon::Transitions(count) } => {
+                write!(f, "linear({start}, {end}, {count})")
+            }
+            Self::Linear { start, end, horizon: Horizon::Percent(percent) } => {
+                write!(f, "linear({start}, {end}, {percent}%)")
+            }
+            Self::Exponential { start, rate, min } => write!(f, "exponential({start}, {rate}, {min})"),
+            Self::HalfLife { start, half_life, min } => write!(f, "half_life({start}, {half_life}, {min})"),
+            Self::Visit { power } => write!(f, "visit({power})"),
+        }
+    }
+}
+
+impl FromStr for Course {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(());
+        let Some((name, arguments)) = text.trim().strip_suffix(')').and_then(|text| text.split_once('(')) else {
+            return number(text).map(Self::Constant);
+        };
+        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        match (name.trim(), arguments.as_slice()) {
+            ("constant", [value]) => number(value).map(Self::Constant),
+            ("linear", [start, end, horizon]) => {
+                let horizon = match horizon.strip_suffix('%') {
+                    Some(percent) => Horizon::Percent(number(percent)?),
+                    None => Horizon::Transitions(u64::read(&Value::Float(number(horizon)?)).ok_or(())?),
+                };
+                let positive = match horizon {
+                    Horizon::Transitions(count) => count > 0,
+                    Horizon::Percent(percent) => part(&(percent / 100.0)).is_none(),
+                };
+                let course = Self::Linear { start: number(start)?, end: number(end)?, horizon };
+                positive.then_some(course).ok_or(())
+            }
+            ("exponential", [start, rate, min]) => {
+                let rate = Some(number(rate)?).filter(|rate| part(rate).is_none()).ok_or(())?;
+                Ok(Self::Exponential { start: number(start)?, rate, min: number(min)? })
+            }
+            ("half_life", [start, half_life, min]) => {
+                let half_life = Some(number(half_life)?).filter(|count| *count > 0.0).ok_or(())?;
+                Ok(Self::HalfLife { start: number(start)?, half_life, min: number(min)? })
+            }
+            ("visit", [power]) => {
+                let power = Some(number(power)?).filter(|power| *power > 0.0).ok_or(())?;
+                Ok(Self::Visit { power })
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+impl Setting for Course {
+    fn kind() -> String {
+        "a number or a course such as linear(0.3, 0.01, 50%), exponential(1, 0.995, 0.01), half_life(1, 10000, 0.01) \
+         or visit(0.8)"
+            .to_owned()
+    }
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => text.parse().ok(),
+            value => f64::read(value).map(Self::Constant),
+        }
+    }
+    fn write(&self) -> Value {
+        match self {
+            Self::Constant(value) => Value::Float(*value),
+            course => Value::String(course.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_what_they_are() {
+        assert_eq!(u64::read(&Value::Float(1e6)), Some(1_000_000));
+        assert_eq!(u64::read(&Value::Float(1.5)), None);
+        assert_eq!(u32::read(&Value::Integer(-1)), None);
+        assert_eq!(u64::read(&Value::String("8".into())), None);
+        assert_eq!(u64::read(&u64::MAX.write()), Some(u64::MAX));
+        assert_eq!(f64::read(&Value::Integer(3)), Some(3.0));
+        assert_eq!(f64::read(&Value::Float(f64::NAN)), None);
+        assert_eq!(Option::<f64>::read(&Value::String("none".into())), Some(None));
+        assert_eq!(Option::<f64>::read(&Value::String("some".into())), None);
+        assert_eq!(Vec::<usize>::read(&toml::Value::Array(vec![Value::Integer(64), Value::Boolean(true)])), None);
+    }
+
+    #[test]
+    fn courses_read_back_and_follow_the_reference() {
+        let shown =
+            ["0.1", "linear(1, 0.1, 50%)", "linear(0.3, 0.01, 1000)", "exponential(1, 0.995, 0.01)", "visit(0.8)"];
+        for text in shown {
+            let course: Course = text.parse().unwrap();
+            assert_eq!(course.to_string(), text);
+            assert_eq!(Course::read(&course.write()), Some(course));
+        }
+        let at = |text: &str, step| text.parse::<Course>().unwrap().schedule(1_000).unwrap().at(step);
+        assert_eq!(at("linear(1, 0, 50%)", 250), 0.5);
+        assert_eq!(at("linear(1, 0, 1e3)", 250), 0.75);
+        // The floor is reached at n = 919: tabular.md, section 4.
+        assert!(at("exponential(1, 0.995, 0.01)", 918) > 0.01 && at("exponential(1, 0.995, 0.01)", 919) == 0.01);
+        assert!((at("half_life(1, 100, 0)", 200) - 0.25).abs() < 1e-12);
+        assert_eq!("visit(0.8)".parse::<Course>().unwrap().schedule(9), None);
+        for wrong in
+            ["", "linear(1, 0)", "linear(1, 0, 0%)", "linear(1, 0, 101%)", "exponential(1, 2, 0)", "cosine(1)", "nan"]
+        {
+            assert_eq!(wrong.parse::<Course>(), Err(()), "{wrong}");
+        }
+    }
+}
