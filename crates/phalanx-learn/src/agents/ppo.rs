@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use self::loss::{Coefficients, Sums, explained_variance, normaliser};
 use self::normalize::{Moments, RewardScale};
-use self::policy::{Acted, Head, Policy, Samples, Scratch};
+use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
 use crate::nn::parallel::{Shares, TILE};
@@ -177,6 +177,8 @@ struct Rollout {
     next_values: Vec<f32>,
     advantages: Vec<f32>,
     returns: Vec<f32>,
+    /// All that an update needs of a row, together; see [`Samples`].
+    records: Vec<f32>,
 }
 
 /// PPO in training.
@@ -235,6 +237,7 @@ impl Ppo {
             next_values: vec![0.0; rows],
             advantages: vec![0.0; rows],
             returns: vec![0.0; rows],
+            records: vec![0.0; rows * policy.record_len()],
         };
         let minibatch = rows / config.num_minibatches;
         let is_discrete = matches!(policy.head, Head::Discrete(_));
@@ -424,6 +427,7 @@ impl Ppo {
         });
     }
 
+    /// Finds out what the actions of the roll-out were worth.
     fn judge(&mut self) {
         let Rollout { values, rewards, terminated, truncated, next_values, advantages, returns, .. } =
             &mut self.rollout;
@@ -439,6 +443,18 @@ impl Ppo {
         steps.advantages(values, advantages);
         for ((returns, advantage), value) in returns.iter_mut().zip(&*advantages).zip(&*values) {
             *returns = advantage + value;
+        }
+        self.record();
+    }
+
+    fn record(&mut self) {
+        let Rollout { obs, actions, log_probs, values, advantages, returns, records, .. } = &mut self.rollout;
+        let (dim, components) = (self.world.obs_dim(), self.policy.head.components());
+        for (i, record) in records.chunks_exact_mut(self.policy.record_len()).enumerate() {
+            let judged =
+                Judged { log_prob: log_probs[i], value: values[i], advantage: advantages[i], returns: returns[i] };
+            let (obs, action) = (&obs[i * dim..][..dim], &actions[i * components..][..components]);
+            self.policy.write_record(obs, action, judged, record);
         }
     }
 
@@ -493,7 +509,7 @@ impl Ppo {
             value: config.vf_coef as f32,
             per_row: (1.0 / picked.len() as f64) as f32,
         };
-        let samples = rollout.samples();
+        let samples = Samples { records: &rollout.records, masks: &rollout.masks };
         let mut sums = Sums::default();
         self.shares.gradient(
             &self.pool,
@@ -518,20 +534,6 @@ impl Ppo {
         finite("the gradient's length", clip_norm(&mut self.gradients, config.max_grad_norm))?;
         self.optimizer.update(parameters, &self.gradients, learning_rate);
         Ok(sums)
-    }
-}
-
-impl Rollout {
-    fn samples(&self) -> Samples<'_, f32> {
-        Samples {
-            obs: &self.obs,
-            masks: &self.masks,
-            actions: &self.actions,
-            log_probs: &self.log_probs,
-            values: &self.values,
-            advantages: &self.advantages,
-            returns: &self.returns,
-        }
     }
 }
 

@@ -61,18 +61,34 @@ pub(super) struct Policy {
     critic: Network,
 }
 
-/// Transitions to learn from. All slices have a row for each transition; rows are picked by number.
+/// Transitions to learn from, which rows are picked from by number.
+///
+/// All that belongs to a transition stands together in a record, because rows are picked in random order: one line of
+/// the cache instead of six.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Samples<'a, T> {
-    pub(super) obs: &'a [T],
+    /// Observation; action as drawn (before it is brought into bounds, or the number of a choice); then the logarithm
+    /// of its probability, the value of the state, the advantage, the return.
+    pub(super) records: &'a [T],
     /// A row of flags for each transition, or nothing if all choices are legal.
     pub(super) masks: &'a [bool],
-    /// Choices as whole numbers, or what was drawn before it was brought into bounds.
-    pub(super) actions: &'a [T],
-    pub(super) log_probs: &'a [T],
-    pub(super) values: &'a [T],
-    pub(super) advantages: &'a [T],
-    pub(super) returns: &'a [T],
+}
+
+/// The columns of a record after observation and action.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged<T> {
+    pub(super) log_prob: T,
+    pub(super) value: T,
+    pub(super) advantage: T,
+    pub(super) returns: T,
+}
+
+impl<T: Scalar> Judged<T> {
+    const LEN: usize = 4;
+
+    fn read(columns: &[T]) -> Self {
+        Self { log_prob: columns[0], value: columns[1], advantage: columns[2], returns: columns[3] }
+    }
 }
 
 /// What a tile of rows needs on its way.
@@ -81,6 +97,8 @@ pub(super) struct Scratch<T> {
     pub(super) actor: Tape<T>,
     pub(super) critic: Tape<T>,
     obs: Vec<T>,
+    /// The rest of the records.
+    rest: Vec<T>,
     by_actor: Vec<T>,
     by_critic: Vec<T>,
     log_probs: Vec<T>,
@@ -94,6 +112,7 @@ impl<T: Scalar> Scratch<T> {
             actor: Tape::new(&policy.actor, rows),
             critic: Tape::new(&policy.critic, rows),
             obs: vec![T::zero(); rows * policy.actor.inputs()],
+            rest: vec![T::zero(); rows * (policy.head.components() + Judged::<T>::LEN)],
             by_actor: vec![T::zero(); rows * outputs],
             by_critic: vec![T::zero(); rows],
             log_probs: vec![T::zero(); outputs],
@@ -105,7 +124,7 @@ impl<T: Scalar> Scratch<T> {
 /// Where the actions of a tile of rows go.
 #[derive(Debug)]
 pub(super) struct Acted<'a> {
-    /// As in [`Samples::actions`].
+    /// As drawn, as in [`Samples`].
     pub(super) actions: &'a mut [f32],
     pub(super) log_probs: &'a mut [f32],
     pub(super) values: &'a mut [f32],
@@ -138,6 +157,20 @@ impl Policy {
         parameters.extend(self.critic.draw::<T>(hidden, orthogonal(1.0), random));
         parameters.resize(self.parameters(), T::of(log_std));
         parameters
+    }
+
+    /// Numbers of a record of [`Samples`].
+    pub(super) fn record_len(&self) -> usize {
+        self.actor.inputs() + self.head.components() + Judged::<f32>::LEN
+    }
+
+    /// Writes a record of [`Samples`].
+    pub(super) fn write_record<T: Scalar>(&self, obs: &[T], action: &[T], judged: Judged<T>, record: &mut [T]) {
+        let (seen, rest) = record.split_at_mut(obs.len());
+        let (done, rest) = rest.split_at_mut(action.len());
+        seen.copy_from_slice(obs);
+        done.copy_from_slice(action);
+        rest.copy_from_slice(&[judged.log_prob, judged.value, judged.advantage, judged.returns]);
     }
 
     fn split<'p, T>(&self, parameters: &'p [T]) -> (&'p [T], &'p [T], &'p [T]) {
@@ -183,7 +216,7 @@ impl Policy {
         }
     }
 
-    /// The best actions for a tile of rows, by the actor alone; as in [`Samples::actions`].
+    /// The best actions for a tile of rows, by the actor alone; as in [`Samples`].
     pub(super) fn best(
         &self,
         parameters: &[f32],
@@ -225,28 +258,34 @@ impl Policy {
         let (by_actor, rest) = gradients.split_at_mut(self.sizes().0);
         let (by_critic, by_deviations) = rest.split_at_mut(self.sizes().1);
         let (inputs, outputs) = (self.actor.inputs(), self.head.outputs());
+        let components = self.head.components();
         let obs = &mut scratch.obs[..picked.len() * inputs];
-        for (row, &i) in obs.chunks_exact_mut(inputs).zip(picked) {
-            row.copy_from_slice(&samples.obs[i as usize * inputs..][..inputs]);
+        let rest = scratch.rest.chunks_exact_mut(components + Judged::<T>::LEN);
+        for ((obs, rest), &i) in obs.chunks_exact_mut(inputs).zip(rest).zip(picked) {
+            let record = &samples.records[i as usize * self.record_len()..][..self.record_len()];
+            obs.copy_from_slice(&record[..inputs]);
+            rest.copy_from_slice(&record[inputs..]);
         }
+        let rest = scratch.rest.chunks_exact(components + Judged::<T>::LEN);
         let heads = self.actor.forward(actor, obs, &mut scratch.actor).chunks_exact(outputs);
         let values = self.critic.forward(critic, obs, &mut scratch.critic);
         let towards = scratch.by_actor.chunks_exact_mut(outputs).zip(&mut scratch.by_critic);
         let per_row = coefficients.per_row;
         let to_f64 = |x: T| x.to_f64().expect("a float is an f64, or nearly");
         let mut sums = Sums::default();
-        for (((&i, head), &value), (by_head, by_value)) in picked.iter().zip(heads).zip(values).zip(towards) {
-            let i = i as usize;
-            let advantage = (samples.advantages[i] - coefficients.mean) * coefficients.per_spread;
-            let objective =
-                |log_prob: T| clipped_objective(log_prob - samples.log_probs[i], advantage, coefficients.clip);
+        let rows = picked.iter().zip(rest).zip(heads.zip(values)).zip(towards);
+        for (((&i, rest), (head, &value)), (by_head, by_value)) in rows {
+            let (action, judged) = rest.split_at(components);
+            let judged = Judged::read(judged);
+            let advantage = (judged.advantage - coefficients.mean) * coefficients.per_spread;
+            let objective = |log_prob: T| clipped_objective(log_prob - judged.log_prob, advantage, coefficients.clip);
             let (objective, entropy) = match &self.head {
                 Head::Discrete(choices) => {
                     let logs = &mut scratch.log_probs;
                     logs.copy_from_slice(head);
                     let masks = samples.masks;
-                    categorical::log_probabilities(logs, |k| masks.is_empty() || masks[i * choices + k]);
-                    let choice = samples.actions[i].to_usize().expect("a choice is a whole number");
+                    categorical::log_probabilities(logs, |k| masks.is_empty() || masks[i as usize * choices + k]);
+                    let choice = action[0].to_usize().expect("a choice is a whole number");
                     let objective = objective(logs[choice]);
                     let by_choice = objective.by_log_prob * per_row;
                     let entropy =
@@ -254,7 +293,6 @@ impl Policy {
                     (objective, entropy)
                 }
                 Head::Gaussian { .. } => {
-                    let action = &samples.actions[i * outputs..][..outputs];
                     let objective = objective(gaussian::log_density(action, head, deviations));
                     let by_density = objective.by_log_prob * per_row;
                     gaussian::gradient(action, head, deviations, by_density, by_head, by_deviations);
@@ -263,7 +301,7 @@ impl Policy {
                 }
             };
             let clip = coefficients.clip_values.then_some(coefficients.clip);
-            let (value_loss, slope) = value_loss(value, samples.values[i], samples.returns[i], clip);
+            let (value_loss, slope) = value_loss(value, judged.value, judged.returns, clip);
             *by_value = coefficients.value * slope * per_row;
             sums.policy += to_f64(objective.loss);
             sums.value += to_f64(value_loss);

@@ -45,7 +45,7 @@ fn loss_and_gradient(
     samples: &Samples<'_, f64>,
     coefficients: &Coefficients<f64>,
 ) -> (f64, Vec<f64>) {
-    let rows = samples.log_probs.len();
+    let rows = samples.records.len() / policy.record_len();
     let mut scratch = Scratch::new(policy, rows);
     let mut gradients = vec![0.0; policy.parameters()];
     let picked: Vec<u32> = (0..rows as u32).rev().collect();
@@ -73,15 +73,20 @@ fn the_gradient_of_the_loss_is_the_limit_of_differences() {
         };
         let rows = rows as usize;
         let masks = if masked { [true, false, true].repeat(rows) } else { Vec::new() };
-        let mut samples = Samples {
-            obs: &normal(rows * 4, 1.0),
-            masks: &masks,
-            actions: &actions,
-            log_probs: &vec![0.0; rows],
-            values: &normal(rows, 0.3),
-            advantages: &normal(rows, 1.0),
-            returns: &normal(rows, 1.0),
+        let obs = normal(rows * 4, 1.0);
+        let (values, advantages, returns) = (normal(rows, 0.3), normal(rows, 1.0), normal(rows, 1.0));
+        let records = |log_probs: &[f64]| {
+            let mut records = vec![0.0; rows * policy.record_len()];
+            for (i, record) in records.chunks_exact_mut(policy.record_len()).enumerate() {
+                let judged =
+                    Judged { log_prob: log_probs[i], value: values[i], advantage: advantages[i], returns: returns[i] };
+                let components = policy.head.components();
+                policy.write_record(&obs[i * 4..][..4], &actions[i * components..][..components], judged, record);
+            }
+            records
         };
+        let certain = records(&vec![0.0; rows]);
+        let samples = Samples { records: &certain, masks: &masks };
         let coefficients = Coefficients {
             mean: 0.1,
             per_spread: 1.3,
@@ -103,7 +108,8 @@ fn the_gradient_of_the_loss_is_the_limit_of_differences() {
             .zip(normal(rows, 0.3))
             .map(|(log_prob, change)| log_prob + change)
             .collect();
-        samples.log_probs = &old;
+        let records = records(&old);
+        let samples = Samples { records: &records, masks: &masks };
         let (_, found) = loss_and_gradient(&policy, &parameters, &samples, &coefficients);
         for (i, gradient) in found.iter().enumerate() {
             let at = |change: f64| {
@@ -168,6 +174,7 @@ fn what_is_no_number_stops_training_and_leaves_the_weights() {
     advance(&mut ppo, 1);
     let weights = ppo.parameters.clone();
     ppo.rollout.returns[5] = f32::NAN;
+    ppo.record();
     let error = ppo.learn(&mut Report::default()).unwrap_err();
     assert!(matches!(error, Error::NotFinite { global_step: 512, .. }), "{error}");
     assert!(error.to_string().starts_with("the value loss became NaN at step 512"), "{error}");
