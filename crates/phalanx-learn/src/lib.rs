@@ -2,16 +2,20 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`agents`] | what learns with networks |
 //! | [`classical`] | random, PID, bang-bang and periodic policies as agents |
 //! | [`evaluation`] | how good an agent is: whole episodes with its best actions |
 //! | [`learner`] | what the trainer knows of an agent |
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
-//! | [`run`] | what a training run is but its agent: settings, folder, logs, checkpoints, episodes |
+//! | [`run`] | settings of a run, and everything it leaves on disk |
 //! | [`state`] | named arrays and values: what a run needs to go on |
+//! | [`tabular`] | what learns with tables |
+//! | [`trainer`] | a run from its configuration to its results |
 //! | [`world`] | the environments an agent learns on, as it sees them |
 
+pub mod agents;
 pub mod classical;
 mod error;
 pub mod evaluation;
@@ -21,6 +25,8 @@ pub mod random;
 pub mod returns;
 pub mod run;
 pub mod state;
+pub mod tabular;
+pub mod trainer;
 pub mod world;
 
 pub use error::{Error, Result};

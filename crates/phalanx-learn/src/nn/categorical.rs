@@ -58,14 +58,21 @@ pub fn entropy<T: Scalar>(log_probabilities: &[T]) -> T {
 }
 
 /// Writes the gradient with respect to the logits of
-/// `by_choice * ln p(choice) + by_entropy * entropy`.
-pub fn gradient<T: Scalar>(log_probabilities: &[T], choice: usize, by_choice: T, by_entropy: T, out: &mut [T]) {
-    let entropy = entropy(log_probabilities);
-    for (i, (out, log_p)) in out.iter_mut().zip(log_probabilities).enumerate() {
-        let p = log_p.exp();
-        let chosen = if i == choice { T::one() } else { T::zero() };
-        *out = by_choice * (chosen - p) - by_entropy * (weighted(*log_p) + p * entropy);
+/// `by_choice * ln p(choice) + by_entropy * entropy`; answers the entropy.
+pub fn gradient<T: Scalar>(log_probabilities: &[T], choice: usize, by_choice: T, by_entropy: T, out: &mut [T]) -> T {
+    // Each exponential is taken once: probabilities wait in `out`.
+    let mut entropy = T::zero();
+    for (out, log_p) in out.iter_mut().zip(log_probabilities) {
+        *out = log_p.exp();
+        entropy -= if *out == T::zero() { T::zero() } else { *out * *log_p };
     }
+    for (i, (out, log_p)) in out.iter_mut().zip(log_probabilities).enumerate() {
+        let p = *out;
+        let chosen = if i == choice { T::one() } else { T::zero() };
+        let surprise = if p == T::zero() { T::zero() } else { p * (*log_p + entropy) };
+        *out = by_choice * (chosen - p) - by_entropy * surprise;
+    }
+    entropy
 }
 
 /// `p ln p`, which is 0 where p is.

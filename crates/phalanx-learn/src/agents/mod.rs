@@ -1,0 +1,3 @@
+//! The agents, each in a module of its own.
+
+pub mod ppo;

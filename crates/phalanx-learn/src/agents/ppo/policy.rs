@@ -1,0 +1,348 @@
+//! What PPO learns: an actor and a critic over one vector of parameters, how they act, and the gradient of the loss.
+
+use super::loss::{Coefficients, Sums, clipped_objective, value_loss};
+use crate::error::Result;
+use crate::nn::init::Init;
+use crate::nn::{Layer, Network, Scalar, Tape, categorical, gaussian};
+use crate::random::Random;
+use crate::state::State;
+
+/// What comes out of the actor.
+#[derive(Clone, Debug)]
+pub(super) enum Head {
+    /// A logit for each of so many choices.
+    Discrete(usize),
+    /// The means of normal numbers, which are sent to the environment within these bounds.
+    Gaussian { low: Vec<f32>, high: Vec<f32>, squash: bool },
+}
+
+impl Head {
+    fn outputs(&self) -> usize {
+        match self {
+            Self::Discrete(choices) => *choices,
+            Self::Gaussian { low, .. } => low.len(),
+        }
+    }
+
+    /// Numbers that an action consists of.
+    pub(super) fn components(&self) -> usize {
+        match self {
+            Self::Discrete(_) => 1,
+            Self::Gaussian { low, .. } => low.len(),
+        }
+    }
+
+    /// Random words that an action is drawn from.
+    pub(super) fn words(&self) -> u64 {
+        match self {
+            Self::Discrete(_) => 1,
+            // A normal number is made of two of 53 bits.
+            Self::Gaussian { low, .. } => 4 * low.len() as u64,
+        }
+    }
+
+    /// Brings what was drawn into the bounds; choices stay what they are.
+    pub(super) fn within_bounds(&self, action: &[f32], out: &mut [f32]) {
+        if let Self::Gaussian { low, high, squash } = self {
+            let bring = if *squash { gaussian::squashed } else { gaussian::clipped };
+            let bounds = low.iter().zip(high).cycle();
+            for ((out, drawn), (low, high)) in out.iter_mut().zip(action).zip(bounds) {
+                *out = bring(*drawn, *low, *high);
+            }
+        }
+    }
+}
+
+/// Actor, critic, and the logarithms of the actor's deviations, in this order in the vector of parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    pub(super) head: Head,
+    actor: Network,
+    critic: Network,
+}
+
+/// Transitions to learn from, which rows are picked from by number.
+///
+/// All that belongs to a transition stands together in a record, because rows are picked in random order: one line of
+/// the cache instead of six.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Samples<'a, T> {
+    /// Observation; action as drawn (before it is brought into bounds, or the number of a choice); then the logarithm
+    /// of its probability, the value of the state, the advantage, the return.
+    pub(super) records: &'a [T],
+    /// A row of flags for each transition, or nothing if all choices are legal.
+    pub(super) masks: &'a [bool],
+}
+
+/// The columns of a record after observation and action.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged<T> {
+    pub(super) log_prob: T,
+    pub(super) value: T,
+    pub(super) advantage: T,
+    pub(super) returns: T,
+}
+
+impl<T: Scalar> Judged<T> {
+    const LEN: usize = 4;
+
+    fn read(columns: &[T]) -> Self {
+        Self { log_prob: columns[0], value: columns[1], advantage: columns[2], returns: columns[3] }
+    }
+}
+
+/// What a tile of rows needs on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Scratch<T> {
+    pub(super) actor: Tape<T>,
+    pub(super) critic: Tape<T>,
+    obs: Vec<T>,
+    /// The rest of the records.
+    rest: Vec<T>,
+    by_actor: Vec<T>,
+    by_critic: Vec<T>,
+    log_probs: Vec<T>,
+    pub(super) sums: Sums,
+}
+
+impl<T: Scalar> Scratch<T> {
+    pub(super) fn new(policy: &Policy, rows: usize) -> Self {
+        let outputs = policy.head.outputs();
+        Self {
+            actor: Tape::new(&policy.actor, rows),
+            critic: Tape::new(&policy.critic, rows),
+            obs: vec![T::zero(); rows * policy.actor.inputs()],
+            rest: vec![T::zero(); rows * (policy.head.components() + Judged::<T>::LEN)],
+            by_actor: vec![T::zero(); rows * outputs],
+            by_critic: vec![T::zero(); rows],
+            log_probs: vec![T::zero(); outputs],
+            sums: Sums::default(),
+        }
+    }
+}
+
+/// Where the actions of a tile of rows go.
+#[derive(Debug)]
+pub(super) struct Acted<'a> {
+    /// As drawn, as in [`Samples`].
+    pub(super) actions: &'a mut [f32],
+    pub(super) log_probs: &'a mut [f32],
+    pub(super) values: &'a mut [f32],
+}
+
+impl Policy {
+    pub(super) fn new(inputs: usize, hidden: &[usize], head: Head) -> Self {
+        let network = |outputs: usize| {
+            let hidden = hidden.iter().flat_map(|&width| [Layer::Dense(width), Layer::Tanh]);
+            Network::new(inputs, &hidden.chain([Layer::Dense(outputs)]).collect::<Vec<_>>())
+        };
+        Self { actor: network(head.outputs()), critic: network(1), head }
+    }
+
+    /// Numbers of parameters of the actor and the critic, and of deviations.
+    fn sizes(&self) -> (usize, usize, usize) {
+        let deviations = if matches!(self.head, Head::Discrete(_)) { 0 } else { self.head.outputs() };
+        (self.actor.parameters(), self.critic.parameters(), deviations)
+    }
+
+    pub(super) fn parameters(&self) -> usize {
+        let (actor, critic, deviations) = self.sizes();
+        actor + critic + deviations
+    }
+
+    pub(super) fn draw<T: Scalar>(&self, log_std: f64, random: &mut Random) -> Vec<T> {
+        let orthogonal = |gain| Init::Orthogonal { gain };
+        let hidden = orthogonal(2_f64.sqrt());
+        let mut parameters = self.actor.draw(hidden, orthogonal(0.01), random);
+        parameters.extend(self.critic.draw::<T>(hidden, orthogonal(1.0), random));
+        parameters.resize(self.parameters(), T::of(log_std));
+        parameters
+    }
+
+    /// Numbers of a record of [`Samples`].
+    pub(super) fn record_len(&self) -> usize {
+        self.actor.inputs() + self.head.components() + Judged::<f32>::LEN
+    }
+
+    /// Writes a record of [`Samples`].
+    pub(super) fn write_record<T: Scalar>(&self, obs: &[T], action: &[T], judged: Judged<T>, record: &mut [T]) {
+        let (seen, rest) = record.split_at_mut(obs.len());
+        let (done, rest) = rest.split_at_mut(action.len());
+        seen.copy_from_slice(obs);
+        done.copy_from_slice(action);
+        rest.copy_from_slice(&[judged.log_prob, judged.value, judged.advantage, judged.returns]);
+    }
+
+    fn split<'p, T>(&self, parameters: &'p [T]) -> (&'p [T], &'p [T], &'p [T]) {
+        let (actor, rest) = parameters.split_at(self.sizes().0);
+        let (critic, deviations) = rest.split_at(self.sizes().1);
+        (actor, critic, deviations)
+    }
+
+    /// Draws an action for each of a tile of rows, and says what the critic thinks of the states.
+    pub(super) fn act(
+        &self,
+        parameters: &[f32],
+        obs: &[f32],
+        masks: &[bool],
+        random: &mut Random,
+        scratch: &mut Scratch<f32>,
+        out: Acted<'_>,
+    ) {
+        let (actor, critic, deviations) = self.split(parameters);
+        self.actor.forward(actor, obs, &mut scratch.actor);
+        out.values.copy_from_slice(self.critic.forward(critic, obs, &mut scratch.critic));
+        let rows = scratch.actor.outputs().chunks_exact(self.head.outputs()).zip(out.log_probs);
+        match &self.head {
+            Head::Discrete(choices) => {
+                let logs = &mut scratch.log_probs;
+                for (row, ((logits, log_prob), action)) in rows.zip(out.actions).enumerate() {
+                    logs.copy_from_slice(logits);
+                    categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
+                    let unit = (random.word() >> 8) as f32 * (1.0 / (1 << 24) as f32);
+                    let choice = categorical::draw(logs, unit);
+                    *log_prob = logs[choice];
+                    *action = choice as f32;
+                }
+            }
+            Head::Gaussian { low, .. } => {
+                for ((means, log_prob), action) in rows.zip(out.actions.chunks_exact_mut(low.len())) {
+                    for ((action, mean), log_std) in action.iter_mut().zip(means).zip(deviations) {
+                        *action = mean + log_std.exp() * random.normal() as f32;
+                    }
+                    *log_prob = gaussian::log_density(action, means, deviations);
+                }
+            }
+        }
+    }
+
+    /// The best actions for a tile of rows, by the actor alone; as in [`Samples`].
+    pub(super) fn best(
+        &self,
+        parameters: &[f32],
+        obs: &[f32],
+        masks: &[bool],
+        scratch: &mut Scratch<f32>,
+        actions: &mut [f32],
+    ) {
+        let out = self.actor.forward(self.split(parameters).0, obs, &mut scratch.actor);
+        match &self.head {
+            Head::Gaussian { .. } => actions.copy_from_slice(out),
+            Head::Discrete(choices) => {
+                let logs = &mut scratch.log_probs;
+                for (row, (logits, action)) in out.chunks_exact(*choices).zip(actions).enumerate() {
+                    logs.copy_from_slice(logits);
+                    categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
+                    *action = categorical::mode(logs) as f32;
+                }
+            }
+        }
+    }
+
+    /// What the critic thinks of a tile of rows.
+    pub(super) fn values(&self, parameters: &[f32], obs: &[f32], scratch: &mut Scratch<f32>, out: &mut [f32]) {
+        out.copy_from_slice(self.critic.forward(self.split(parameters).1, obs, &mut scratch.critic));
+    }
+
+    /// Adds the gradient of the loss over the picked rows to `gradients`, and what happened to the sums of `scratch`.
+    pub(super) fn add_gradient<T: Scalar>(
+        &self,
+        parameters: &[T],
+        samples: &Samples<'_, T>,
+        picked: &[u32],
+        coefficients: &Coefficients<T>,
+        scratch: &mut Scratch<T>,
+        gradients: &mut [T],
+    ) {
+        let (actor, critic, deviations) = self.split(parameters);
+        let (by_actor, rest) = gradients.split_at_mut(self.sizes().0);
+        let (by_critic, by_deviations) = rest.split_at_mut(self.sizes().1);
+        let (inputs, outputs) = (self.actor.inputs(), self.head.outputs());
+        let components = self.head.components();
+        let obs = &mut scratch.obs[..picked.len() * inputs];
+        let rest = scratch.rest.chunks_exact_mut(components + Judged::<T>::LEN);
+        for ((obs, rest), &i) in obs.chunks_exact_mut(inputs).zip(rest).zip(picked) {
+            let record = &samples.records[i as usize * self.record_len()..][..self.record_len()];
+            obs.copy_from_slice(&record[..inputs]);
+            rest.copy_from_slice(&record[inputs..]);
+        }
+        let rest = scratch.rest.chunks_exact(components + Judged::<T>::LEN);
+        let heads = self.actor.forward(actor, obs, &mut scratch.actor).chunks_exact(outputs);
+        let values = self.critic.forward(critic, obs, &mut scratch.critic);
+        let towards = scratch.by_actor.chunks_exact_mut(outputs).zip(&mut scratch.by_critic);
+        let per_row = coefficients.per_row;
+        let to_f64 = |x: T| x.to_f64().expect("a float is an f64, or nearly");
+        let mut sums = Sums::default();
+        let rows = picked.iter().zip(rest).zip(heads.zip(values)).zip(towards);
+        for (((&i, rest), (head, &value)), (by_head, by_value)) in rows {
+            let (action, judged) = rest.split_at(components);
+            let judged = Judged::read(judged);
+            let advantage = (judged.advantage - coefficients.mean) * coefficients.per_spread;
+            let objective = |log_prob: T| clipped_objective(log_prob - judged.log_prob, advantage, coefficients.clip);
+            let (objective, entropy) = match &self.head {
+                Head::Discrete(choices) => {
+                    let logs = &mut scratch.log_probs;
+                    logs.copy_from_slice(head);
+                    let masks = samples.masks;
+                    categorical::log_probabilities(logs, |k| masks.is_empty() || masks[i as usize * choices + k]);
+                    let choice = action[0].to_usize().expect("a choice is a whole number");
+                    let objective = objective(logs[choice]);
+                    let by_choice = objective.by_log_prob * per_row;
+                    let entropy =
+                        categorical::gradient(logs, choice, by_choice, -coefficients.entropy * per_row, by_head);
+                    (objective, entropy)
+                }
+                Head::Gaussian { .. } => {
+                    let objective = objective(gaussian::log_density(action, head, deviations));
+                    let by_density = objective.by_log_prob * per_row;
+                    gaussian::gradient(action, head, deviations, by_density, by_head, by_deviations);
+                    by_deviations.iter_mut().for_each(|by| *by -= coefficients.entropy * per_row);
+                    (objective, gaussian::entropy(deviations))
+                }
+            };
+            let clip = coefficients.clip_values.then_some(coefficients.clip);
+            let (value_loss, slope) = value_loss(value, judged.value, judged.returns, clip);
+            *by_value = coefficients.value * slope * per_row;
+            sums.policy += to_f64(objective.loss);
+            sums.value += to_f64(value_loss);
+            sums.entropy += to_f64(entropy);
+            sums.old_kl -= to_f64(objective.log_ratio);
+            sums.kl += to_f64(objective.ratio - T::one() - objective.log_ratio);
+            sums.clipped += f64::from(u8::from((objective.ratio - T::one()).abs() > coefficients.clip));
+        }
+        scratch.sums.add(&sums);
+        let towards = &scratch.by_actor[..picked.len() * outputs];
+        self.actor.backward(actor, obs, towards, &mut scratch.actor, by_actor);
+        self.critic.backward(critic, obs, &scratch.by_critic[..picked.len()], &mut scratch.critic, by_critic);
+    }
+
+    /// Names, shapes and places of all parameters.
+    fn tensors(&self) -> impl Iterator<Item = (String, Vec<usize>, std::ops::Range<usize>)> {
+        let (actor, critic, deviations) = self.sizes();
+        let named = |network: &Network, name: &'static str, first: usize| {
+            let place = move |(tensor, shape, range): (String, Vec<usize>, std::ops::Range<usize>)| {
+                (format!("{name}.{tensor}"), shape, range.start + first..range.end + first)
+            };
+            network.tensors().map(place).collect::<Vec<_>>()
+        };
+        let first = actor + critic;
+        let log_std = (deviations > 0).then(|| ("log_std".to_owned(), vec![deviations], first..first + deviations));
+        named(&self.actor, "actor", 0).into_iter().chain(named(&self.critic, "critic", actor)).chain(log_std)
+    }
+
+    /// Parameters (or anything else that there is one of for each) as named arrays.
+    pub(super) fn save(&self, parameters: &[f32]) -> State {
+        let mut state = State::default();
+        self.tensors().for_each(|(name, shape, place)| state.put(name, &shape, &parameters[place]));
+        state
+    }
+
+    /// The parameters of a state.
+    pub(super) fn restore(&self, state: &State) -> Result<Vec<f32>> {
+        let mut parameters = vec![0.0; self.parameters()];
+        for (name, shape, place) in self.tensors() {
+            parameters[place].copy_from_slice(state.get(&name, &shape)?);
+        }
+        Ok(parameters)
+    }
+}

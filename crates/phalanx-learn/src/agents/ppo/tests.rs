@@ -1,0 +1,404 @@
+use phalanx_core::batch::{Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut};
+use phalanx_core::rollout;
+use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::stats::EpisodeStats;
+
+use super::*;
+
+fn world(env: &str, num_envs: usize, pool: &Arc<Pool>) -> World {
+    let config =
+        BatchConfig { num_envs, seed: 3, autoreset: Autoreset::SameStep, pool: pool.clone(), ..BatchConfig::default() };
+    World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), 1).unwrap()
+}
+
+fn learner(config: &Config, env: &str, num_envs: usize, threads: usize) -> Ppo {
+    let pool = Arc::new(Pool::new(threads));
+    Ppo::new(config.clone(), world(env, num_envs, &pool), 7, pool).unwrap()
+}
+
+fn advance(ppo: &mut Ppo, units: usize) -> Report {
+    let mut report = Report::default();
+    (0..units).for_each(|_| ppo.advance(u64::MAX, &mut report).unwrap());
+    report
+}
+
+/// Everything that can be switched on.
+fn all_options() -> Config {
+    Config {
+        rollout_steps: 8,
+        num_minibatches: 2,
+        num_epochs: 2,
+        anneal_clip: true,
+        target_kl: Some(0.5),
+        hidden: vec![16, 8],
+        normalize_observations: true,
+        normalize_rewards: true,
+        reward_scale: 0.5,
+        ..Config::default()
+    }
+}
+
+/// The loss of all rows as a function of the parameters, and its gradient.
+fn loss_and_gradient(
+    policy: &Policy,
+    parameters: &[f64],
+    samples: &Samples<'_, f64>,
+    coefficients: &Coefficients<f64>,
+) -> (f64, Vec<f64>) {
+    let rows = samples.records.len() / policy.record_len();
+    let mut scratch = Scratch::new(policy, rows);
+    let mut gradients = vec![0.0; policy.parameters()];
+    let picked: Vec<u32> = (0..rows as u32).rev().collect();
+    policy.add_gradient(parameters, samples, &picked, coefficients, &mut scratch, &mut gradients);
+    let sums = scratch.sums.per(rows as f64);
+    (sums.policy - coefficients.entropy * sums.entropy + coefficients.value * sums.value, gradients)
+}
+
+#[test]
+fn the_gradient_of_the_loss_is_the_limit_of_differences() {
+    let rows = 12;
+    let discrete = Head::Discrete(3);
+    let gaussian = Head::Gaussian { low: vec![-1.0; 2], high: vec![1.0; 2], squash: false };
+    for (head, masked, clip_values) in
+        [(discrete.clone(), false, true), (discrete, true, false), (gaussian, false, true)]
+    {
+        let policy = Policy::new(4, &[6, 5], head);
+        let mut random = Random::new(1, Purpose::Weights);
+        let mut normal = |count: usize, scale: f64| (0..count).map(|_| scale * random.normal()).collect::<Vec<f64>>();
+        let parameters = normal(policy.parameters(), 0.5);
+        let is_discrete = matches!(policy.head, Head::Discrete(_));
+        let actions = match is_discrete {
+            true => (0..rows).map(|row| f64::from(row % 2 * 2)).collect(),
+            false => normal(rows as usize * 2, 1.0),
+        };
+        let rows = rows as usize;
+        let masks = if masked { [true, false, true].repeat(rows) } else { Vec::new() };
+        let obs = normal(rows * 4, 1.0);
+        let (values, advantages, returns) = (normal(rows, 0.3), normal(rows, 1.0), normal(rows, 1.0));
+        let records = |log_probs: &[f64]| {
+            let mut records = vec![0.0; rows * policy.record_len()];
+            for (i, record) in records.chunks_exact_mut(policy.record_len()).enumerate() {
+                let judged =
+                    Judged { log_prob: log_probs[i], value: values[i], advantage: advantages[i], returns: returns[i] };
+                let components = policy.head.components();
+                policy.write_record(&obs[i * 4..][..4], &actions[i * components..][..components], judged, record);
+            }
+            records
+        };
+        let certain = records(&vec![0.0; rows]);
+        let samples = Samples { records: &certain, masks: &masks };
+        let coefficients = Coefficients {
+            mean: 0.1,
+            per_spread: 1.3,
+            clip: 0.2,
+            clip_values,
+            entropy: 0.05,
+            value: 0.5,
+            per_row: 1.0 / rows as f64,
+        };
+        // Old probabilities that make some ratios fall inside and some outside of the clip.
+        let mut scratch = Scratch::new(&policy, rows);
+        let old: Vec<f64> = (0..rows as u32)
+            .map(|row| {
+                scratch.sums = Sums::default();
+                let mut unused = vec![0.0; policy.parameters()];
+                policy.add_gradient(&parameters, &samples, &[row], &coefficients, &mut scratch, &mut unused);
+                -scratch.sums.old_kl
+            })
+            .zip(normal(rows, 0.3))
+            .map(|(log_prob, change)| log_prob + change)
+            .collect();
+        let records = records(&old);
+        let samples = Samples { records: &records, masks: &masks };
+        let (_, found) = loss_and_gradient(&policy, &parameters, &samples, &coefficients);
+        for (i, gradient) in found.iter().enumerate() {
+            let at = |change: f64| {
+                let mut moved = parameters.clone();
+                moved[i] += change;
+                loss_and_gradient(&policy, &moved, &samples, &coefficients).0
+            };
+            let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
+            let error = (difference - gradient).abs() / difference.abs().max(1.0);
+            assert!(error < 1e-6, "{:?}, parameter {i}: {gradient} and {difference}", policy.head);
+        }
+        assert!(found.iter().all(|gradient| *gradient != 0.0) || masked, "every parameter matters");
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    // More rows than a tile, in the roll-out and in a minibatch, and not a multiple of it.
+    for (env, num_envs) in [("CartPole-v1", 300), ("Pendulum-v1", 300), ("tic-tac-toe", 300)] {
+        let state = |threads: usize| {
+            let mut ppo = learner(&all_options(), env, num_envs, threads);
+            advance(&mut ppo, 3);
+            ppo.save()
+        };
+        let alone = state(1);
+        assert!(alone == state(2) && alone == state(3), "{env}");
+    }
+}
+
+#[test]
+fn a_restored_learner_goes_on_to_the_same_bits() {
+    for env in ["CartPole-v1", "Pendulum-v1"] {
+        let mut whole = learner(&all_options(), env, 6, 1);
+        advance(&mut whole, 3);
+        let state = whole.save();
+        let mut resumed = learner(&all_options(), env, 6, 1);
+        advance(&mut resumed, 1);
+        resumed.restore(&state).unwrap();
+        assert_eq!(resumed.save(), state);
+        let reports = [&mut whole, &mut resumed].map(|ppo| advance(ppo, 3));
+        assert_eq!(whole.save(), resumed.save(), "{env}");
+        let means = reports.map(|report| report.means().map(|(tag, mean)| (tag, mean.to_bits())).collect::<Vec<_>>());
+        assert_eq!(means[0], means[1]);
+        assert!(means[0].iter().any(|(tag, _)| *tag == "losses/approx_kl"));
+        assert_eq!(whole.global_step(), 6 * 6 * 8);
+    }
+}
+
+#[test]
+fn a_state_of_another_shape_is_refused() {
+    let mut ppo = learner(&all_options(), "CartPole-v1", 2, 1);
+    let other = learner(&Config { hidden: vec![16, 9], ..all_options() }, "CartPole-v1", 2, 1).save();
+    let before = ppo.save();
+    let error = ppo.restore(&other).unwrap_err().to_string();
+    assert_eq!(error, "'actor.1.weight' of the checkpoint is F32[9, 16], but F32[8, 16] is needed");
+    assert_eq!(ppo.save(), before);
+}
+
+#[test]
+fn what_is_no_number_stops_training_and_leaves_the_weights() {
+    let mut ppo = learner(&Config { hidden: vec![8], num_minibatches: 1, ..Config::default() }, "CartPole-v1", 4, 1);
+    advance(&mut ppo, 1);
+    let weights = ppo.parameters.clone();
+    ppo.rollout.returns[5] = f32::NAN;
+    ppo.record();
+    let error = ppo.learn(&mut Report::default()).unwrap_err();
+    assert!(matches!(error, Error::NotFinite { global_step: 512, .. }), "{error}");
+    assert!(error.to_string().starts_with("the value loss became NaN at step 512"), "{error}");
+    assert_eq!(ppo.parameters, weights);
+}
+
+#[test]
+fn settings_that_cannot_work_are_named() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut config = Config::default();
+        change(&mut config);
+        config.validate(4).unwrap_err().to_string()
+    };
+    assert_eq!(refused(&|c| c.learning_rate = -1.0), "agent.learning_rate is -1, but must be above 0");
+    assert_eq!(refused(&|c| c.gamma = 1.5), "agent.gamma is 1.5, but must be from 0 to 1");
+    assert_eq!(refused(&|c| c.vf_coef = f64::NAN), "agent.vf_coef is NaN, but must be 0 or more");
+    assert_eq!(
+        refused(&|c| c.num_minibatches = 7),
+        "agent.num_minibatches is 7, but must divide the 512 steps of a roll-out (rollout_steps 128 in 4 environments)"
+    );
+    assert!(serde_json::from_str::<Config>("{\"learning_rat\": 1}").is_err(), "unknown keys are errors");
+    let default: Config = serde_json::from_str("{}").unwrap();
+    assert_eq!(default, Config::default());
+    assert!(Config::default().validate(4).is_ok());
+}
+
+#[test]
+fn illegal_choices_are_never_made() {
+    let mut ppo = learner(&all_options(), "tic-tac-toe", 20, 1);
+    for _ in 0..5 {
+        advance(&mut ppo, 1);
+        let Rollout { masks, actions, .. } = &ppo.rollout;
+        assert!(actions.iter().zip(masks.chunks(9)).all(|(choice, legal)| legal[*choice as usize]));
+        let mut greedy = ppo.greedy();
+        let mut choices = vec![0; 20];
+        greedy.act(ppo.world.obs(), ppo.world.masks(), ActionsMut::Discrete(&mut choices));
+        assert!(choices.iter().zip(ppo.world.masks().chunks(9)).all(|(choice, legal)| legal[*choice as usize]));
+    }
+}
+
+#[test]
+fn continuous_actions_are_sent_within_bounds() {
+    for squash in [false, true] {
+        let config = Config { squash, log_std_init: 2.0, ..all_options() };
+        let mut ppo = learner(&config, "Pendulum-v1", 20, 1);
+        advance(&mut ppo, 2);
+        assert!(ppo.bounded.iter().all(|action| action.abs() <= 2.0));
+        assert!(ppo.rollout.actions.iter().any(|action| action.abs() > 2.0), "what was drawn is kept");
+        let mut greedy = ppo.greedy();
+        let mut actions = vec![9.0; 20];
+        greedy.act(ppo.world.obs(), &[], ActionsMut::Continuous(&mut actions));
+        assert!(actions.iter().all(|action| action.abs() <= 2.0));
+    }
+}
+
+#[test]
+fn cart_pole_is_learnt() {
+    let config = Config {
+        total_timesteps: 60_000,
+        rollout_steps: 32,
+        num_minibatches: 1,
+        num_epochs: 20,
+        gamma: 0.98,
+        gae_lambda: 0.8,
+        learning_rate: 1e-3,
+        anneal_clip: true,
+        clip_vloss: false,
+        ent_coef: 0.0,
+        ..Config::default()
+    };
+    let mut ppo = learner(&config, "CartPole-v1", 8, 1);
+    let units = config.total_timesteps as usize / 256;
+    advance(&mut ppo, units - 60);
+    let last = advance(&mut ppo, 60).episodes;
+    let mean = last.iter().map(|episode| episode.episode_return).sum::<f32>() / last.len() as f32;
+    // Actions are still drawn; 20 is what a random policy gets.
+    assert!(mean > 300.0, "{mean}");
+}
+
+/// What a two-state environment says about an episode that its limit cut off.
+#[derive(Clone, Copy, PartialEq)]
+enum Limit {
+    Truncated,
+    /// As if the task had ended.
+    Terminated,
+    /// With the first observation of the next episode as the last one of this.
+    NextEpisode,
+}
+
+/// The first step of an episode pays nothing and leads to a state that pays 1 for ever; cut off after ten steps.
+/// With gamma 0.9 the second state is worth 1/(1 - 0.9) = 10 and the first 9.
+struct TwoStates {
+    spec: EnvSpec,
+    stats: EpisodeStats,
+    steps: [u32; 4],
+    limit: Limit,
+}
+
+impl TwoStates {
+    fn new(limit: Limit) -> Self {
+        let observation = ObservationSpace::vector(&["first", "later"], vec![0.0; 2], vec![1.0; 2]);
+        let spec = EnvSpec::new("TwoStates", "pays 1 for ever", observation, ActionSpace::Discrete { n: 2 }, 10);
+        // Out of step with each other.
+        Self { spec, stats: EpisodeStats::default(), steps: [0, 2, 5, 7], limit }
+    }
+}
+
+impl Batch for TwoStates {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn num_envs(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn autoreset(&self) -> Autoreset {
+        Autoreset::SameStep
+    }
+
+    fn reset_into(&mut self, _: Reset<'_>, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
+        self.observe_into(obs)
+    }
+
+    fn observe_into(&self, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
+        let ObsMut::F32(obs) = obs else { unreachable!("these observations are real numbers") };
+        for (row, step) in obs.chunks_exact_mut(2).zip(self.steps) {
+            row.copy_from_slice(if step == 0 { &[1.0, 0.0] } else { &[0.0, 1.0] });
+        }
+        Ok(())
+    }
+
+    fn step_into(&mut self, _: Actions<'_>, out: StepOut<'_>) -> phalanx_core::Result<()> {
+        let ObsMut::F32(final_obs) = out.final_obs else { unreachable!("these observations are real numbers") };
+        for (env, step) in self.steps.iter_mut().enumerate() {
+            out.rewards[env] = if *step == 0 { 0.0 } else { 1.0 };
+            *step = (*step + 1) % 10;
+            let is_cut = *step == 0;
+            out.terminated[env] = is_cut && self.limit == Limit::Terminated;
+            out.truncated[env] = is_cut && self.limit != Limit::Terminated;
+            let seen = if self.limit == Limit::NextEpisode { [1.0, 0.0] } else { [0.0, 1.0] };
+            final_obs[env * 2..][..2].copy_from_slice(&seen);
+        }
+        self.observe_into(out.obs)
+    }
+
+    fn stats(&self) -> &EpisodeStats {
+        &self.stats
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, _: &[u8]) -> phalanx_core::Result<()> {
+        Ok(())
+    }
+
+    fn action_masks_into(&self, _: &mut [bool]) -> phalanx_core::Result<()> {
+        unreachable!("all actions are legal")
+    }
+
+    fn advance(&mut self, _: &mut rollout::Rollout, _: usize) -> phalanx_core::Result<()> {
+        unreachable!("learners step")
+    }
+
+    fn state(&self, _: usize) -> phalanx_core::Result<Vec<f64>> {
+        unreachable!("learners do not ask")
+    }
+
+    fn set_state(&mut self, _: usize, _: &[f64]) -> phalanx_core::Result<()> {
+        unreachable!("learners do not ask")
+    }
+
+    fn param(&self, _: &str, _: usize) -> phalanx_core::Result<f64> {
+        unreachable!("learners do not ask")
+    }
+
+    fn set_param(&mut self, _: &str, _: &[f64]) -> phalanx_core::Result<()> {
+        unreachable!("learners do not ask")
+    }
+
+    fn bytes_per_env(&self) -> f64 {
+        0.0
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    fn threads(&self) -> usize {
+        1
+    }
+}
+
+/// The values that the critic finds for the two states.
+fn values_of_two_states(limit: Limit) -> [f32; 2] {
+    let config = Config {
+        total_timesteps: 80_000,
+        rollout_steps: 20,
+        num_minibatches: 1,
+        num_epochs: 10,
+        gamma: 0.9,
+        gae_lambda: 0.5,
+        learning_rate: 3e-3,
+        clip_vloss: false,
+        hidden: vec![16],
+        max_grad_norm: 10.0,
+        ..Config::default()
+    };
+    let world = World::new(Box::new(TwoStates::new(limit)), 1).unwrap();
+    let mut ppo = Ppo::new(config, world, 1, Arc::new(Pool::new(1))).unwrap();
+    advance(&mut ppo, 1_000);
+    ppo.values(&[1.0, 0.0, 0.0, 1.0]).try_into().unwrap()
+}
+
+#[test]
+fn a_time_limit_is_bootstrapped_from_what_it_cut_off() {
+    let is_right = |values: [f32; 2]| (values[0] - 9.0).abs() < 0.2 && (values[1] - 10.0).abs() < 0.2;
+    let values = values_of_two_states(Limit::Truncated);
+    assert!(is_right(values), "{values:?}");
+    // What the two usual mistakes find does not pass.
+    for limit in [Limit::Terminated, Limit::NextEpisode] {
+        let values = values_of_two_states(limit);
+        assert!(!is_right(values) && values[1] < 9.6, "{values:?}");
+    }
+}
