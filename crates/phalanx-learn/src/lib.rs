@@ -2,6 +2,7 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`agents`] | DQN and PQN: the update rules, their settings and their loops |
 //! | [`learner`] | what the trainer knows of an agent |
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
@@ -9,6 +10,7 @@
 //! | [`state`] | named arrays and values: what a run needs to go on |
 //! | [`world`] | the environments an agent learns on, as it sees them |
 
+pub mod agents;
 mod error;
 pub mod learner;
 pub mod nn;
