@@ -1,0 +1,202 @@
+//! Test environments with known values, and batches that lie about the ends of episodes as wrong agents would see them.
+
+use phalanx_core::batch::{self, Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut};
+use phalanx_core::env::{Discrete, LaneEnv, Step};
+use phalanx_core::lane_struct;
+use phalanx_core::lanes::Real;
+use phalanx_core::rng::Draws;
+use phalanx_core::rollout::Rollout;
+use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::stats::EpisodeStats;
+
+use super::q_network::{QNetwork, best};
+use crate::learner::{Learner, Report};
+use crate::state::State as Saved;
+
+/// Two states, cut off every 10 steps. The first step of an episode costs 9 and leads to the second state, which pays 1
+/// for ever: with γ = 0.9 it is worth 10, and the first is worth 0. Actions do not matter.
+#[derive(Clone, Debug, Default)]
+struct CutShort;
+
+lane_struct! {
+    /// Whether the first step was made.
+    pub(super) struct State<R> {
+        later: R,
+    }
+}
+
+impl LaneEnv for CutShort {
+    type State<R: Real> = State<R>;
+    type Params<R: Real> = ();
+    type Action<R: Real> = Discrete<R>;
+    type Obs<R: Real> = [R; 2];
+
+    fn spec(&self) -> EnvSpec {
+        let observation = ObservationSpace::vector(&["first", "later"], vec![0.0; 2], vec![1.0; 2]);
+        EnvSpec::of::<Self>("CutShort", "pays for ever, if it lasts", observation, ActionSpace::Discrete { n: 2 }, 10)
+    }
+
+    fn reset<R: Real>(&self, _: &(), _: &mut Draws<R>) -> State<R> {
+        State { later: R::splat(0.0) }
+    }
+
+    fn step<R: Real>(&self, _: &(), state: &State<R>, _: Discrete<R>, _: &mut Draws<R>) -> Step<State<R>, R> {
+        let one = R::splat(1.0);
+        let reward = R::splat(10.0) * state.later - R::splat(9.0);
+        Step { state: State { later: one }, reward, terminated: one.le(R::splat(0.0)) }
+    }
+
+    fn observe<R: Real>(&self, _: &(), state: &State<R>) -> [R; 2] {
+        [R::splat(1.0) - state.later, state.later]
+    }
+}
+
+/// What a batch claims about ends, so that a right agent does what a wrong one does with the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lie {
+    None,
+    /// The time limit is the end.
+    LimitIsTheEnd,
+    /// The next episode's first observation is what the last episode led to.
+    NextEpisodeFollows,
+}
+
+pub(super) fn batch(num_envs: usize, lie: Lie) -> Box<dyn Batch> {
+    let inner = batch::build(CutShort, &config(num_envs)).unwrap();
+    Box::new(Lying { inner, lie })
+}
+
+/// The value of the state that pays 1 for ever.
+pub(super) fn value(network: &QNetwork, parameters: &[f32]) -> f32 {
+    best(network.values(parameters, &[0.0, 1.0], &mut network.tape(1)), &[]).value
+}
+
+/// The same check for every agent: the truth leads to the right value, and each lie far from it.
+#[track_caller]
+pub(super) fn check(learnt: impl Fn(Lie) -> f32) {
+    let is_right = |value: f32| (value - 10.0).abs() <= 0.2;
+    let found = [Lie::None, Lie::LimitIsTheEnd, Lie::NextEpisodeFollows].map(learnt);
+    assert_eq!(found.map(is_right), [true, false, false], "{found:?}");
+}
+
+fn config(num_envs: usize) -> BatchConfig {
+    BatchConfig { num_envs, seed: 5, autoreset: Autoreset::SameStep, ..BatchConfig::default() }
+}
+
+pub(super) fn cart_pole(num_envs: usize) -> Box<dyn Batch> {
+    phalanx_envs::registry::find("CartPole-v1").unwrap().batch(&config(num_envs)).unwrap()
+}
+
+pub(super) fn tic_tac_toe(num_envs: usize) -> Box<dyn Batch> {
+    phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config(num_envs)).unwrap()
+}
+
+/// Learns on until so many steps were made, and answers what is kept then.
+pub(super) fn learnt_after(learner: &mut impl Learner, steps: u64) -> Saved {
+    while learner.global_step() < steps {
+        learner.advance(steps, &mut Report::default()).unwrap();
+    }
+    assert_eq!(learner.global_step(), steps);
+    learner.save()
+}
+
+struct Lying {
+    inner: Box<dyn Batch>,
+    lie: Lie,
+}
+
+impl Batch for Lying {
+    fn spec(&self) -> &EnvSpec {
+        self.inner.spec()
+    }
+
+    fn num_envs(&self) -> usize {
+        self.inner.num_envs()
+    }
+
+    fn reset_into(&mut self, reset: Reset<'_>, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
+        self.inner.reset_into(reset, obs)
+    }
+
+    fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> phalanx_core::Result<()> {
+        let StepOut { obs: ObsMut::F32(obs), final_obs: ObsMut::F32(final_obs), .. } = out else {
+            panic!("observations are reals")
+        };
+        let terminated = out.terminated;
+        let truncated = out.truncated;
+        let told = StepOut {
+            obs: ObsMut::F32(&mut *obs),
+            final_obs: ObsMut::F32(&mut *final_obs),
+            terminated: &mut *terminated,
+            truncated: &mut *truncated,
+            rewards: out.rewards,
+            violations: out.violations,
+            final_returns: out.final_returns,
+            final_lengths: out.final_lengths,
+            final_costs: out.final_costs,
+        };
+        self.inner.step_into(actions, told)?;
+        match self.lie {
+            Lie::None => {}
+            Lie::LimitIsTheEnd => terminated.copy_from_slice(truncated),
+            Lie::NextEpisodeFollows => final_obs.copy_from_slice(obs),
+        }
+        Ok(())
+    }
+
+    fn observe_into(&self, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
+        self.inner.observe_into(obs)
+    }
+
+    fn action_masks_into(&self, masks: &mut [bool]) -> phalanx_core::Result<()> {
+        self.inner.action_masks_into(masks)
+    }
+
+    fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> phalanx_core::Result<()> {
+        self.inner.advance(rollout, steps)
+    }
+
+    fn autoreset(&self) -> Autoreset {
+        self.inner.autoreset()
+    }
+
+    fn stats(&self) -> &EpisodeStats {
+        self.inner.stats()
+    }
+
+    fn state(&self, env: usize) -> phalanx_core::Result<Vec<f64>> {
+        self.inner.state(env)
+    }
+
+    fn set_state(&mut self, env: usize, state: &[f64]) -> phalanx_core::Result<()> {
+        self.inner.set_state(env, state)
+    }
+
+    fn param(&self, name: &str, env: usize) -> phalanx_core::Result<f64> {
+        self.inner.param(name, env)
+    }
+
+    fn set_param(&mut self, name: &str, values: &[f64]) -> phalanx_core::Result<()> {
+        self.inner.set_param(name, values)
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        self.inner.snapshot()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> phalanx_core::Result<()> {
+        self.inner.restore(snapshot)
+    }
+
+    fn bytes_per_env(&self) -> f64 {
+        self.inner.bytes_per_env()
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn threads(&self) -> usize {
+        self.inner.threads()
+    }
+}
