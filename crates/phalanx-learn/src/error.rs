@@ -39,6 +39,12 @@ pub enum Error {
         /// What is wrong and what is allowed: `is 7, but must be ...`.
         why: String,
     },
+    /// A state in which nothing can be done.
+    #[error("state {state} has no legal action")]
+    NoLegalAction {
+        /// The state.
+        state: u64,
+    },
     /// A loss or a weight is no longer a number.
     #[error("{what} became {value} at step {global_step}: training cannot go on")]
     NotFinite {
