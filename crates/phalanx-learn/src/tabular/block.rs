@@ -102,7 +102,14 @@ impl Masks {
         self.0[state as usize].load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self, state: u32, legal: u32) {
+    /// Takes over what others know of a state.
+    pub(super) fn learn(&self, state: u32, others: &Self) {
+        if !self.0.is_empty() {
+            self.set(state, self.get(state) | others.get(state));
+        }
+    }
+
+    fn set(&self, state: u32, legal: u32) {
         self.0[state as usize].store(legal, Ordering::Relaxed);
     }
 
@@ -149,6 +156,7 @@ pub(super) struct Block<T> {
     next_states: Vec<u32>,
     next_legal: Vec<u32>,
     transitions: Vec<Transition>,
+    ends: Vec<EndedEpisode>,
     flags: Vec<bool>,
     scratch: Vec<T>,
     sums: Vec<T>,
@@ -194,6 +202,7 @@ impl<T: Value> Block<T> {
             next_states: vec![0; agents],
             next_legal: vec![all_legal(space.actions); agents],
             transitions: vec![Transition::default(); agents],
+            ends: vec![EndedEpisode { episode_return: 0.0, length: 0, cost: 0 }; agents],
             flags: vec![true; if space.masked { agents * space.actions } else { 0 }],
             scratch: vec![T::zero(); width],
             sums: vec![T::zero(); space.actions],
@@ -214,7 +223,6 @@ impl<T: Value> Block<T> {
     }
 
     /// One step of all environments, and what is learnt from it.
-    #[inline(always)]
     pub(super) fn step<S: Store<T>>(
         &mut self,
         store: &mut S,
@@ -243,7 +251,6 @@ impl<T: Value> Block<T> {
     }
 
     /// Chooses an action for every agent; every one has a legal action.
-    #[inline(always)]
     fn choose<S: Store<T>>(&mut self, store: &S, epsilon: f64) {
         self.draws.fill(self.choices);
         self.choices += 1;
@@ -263,7 +270,6 @@ impl<T: Value> Block<T> {
     }
 
     /// Reads where the agents are now, and what is legal there.
-    #[inline(always)]
     fn look(&mut self) -> Result<()> {
         self.space.read(&self.out.obs, &mut self.next_states)?;
         if !self.space.masked {
@@ -292,49 +298,56 @@ impl<T: Value> Block<T> {
         Ok(())
     }
 
-    #[inline(always)]
     fn note_transitions(&mut self) -> Result<()> {
+        let (mut ends, mut truncations) = (0, false);
         for (i, transition) in self.transitions.iter_mut().enumerate() {
+            let (terminated, truncated) = (self.out.terminated[i], self.out.truncated[i]);
             *transition = Transition {
                 state: self.states[i],
                 action: self.actions[i] as u32,
                 reward: self.out.rewards[i],
                 next_state: self.next_states[i],
-                next_legal: self.next_legal[i],
+                next_legal: if terminated { 0 } else { self.next_legal[i] },
                 next_action: None,
                 // The lowest bit of a word has no part in whether the word is below a bound.
                 second: self.draws.explore[i] & 1 == 1,
             };
-            if !(self.out.terminated[i] | self.out.truncated[i]) {
-                continue;
-            }
-            self.ended.push(EndedEpisode {
+            // Written in any case, kept only if it was an end: nobody can predict those.
+            self.ends[ends] = EndedEpisode {
                 episode_return: self.out.final_returns[i],
                 length: self.out.final_lengths[i],
                 cost: self.out.final_costs[i],
-            });
-            transition.next_legal = 0;
-            if !self.out.terminated[i] {
-                // What is observed belongs to the next episode already; this one ended here.
-                let last = &self.out.final_obs[i * self.space.obs_dim..][..self.space.obs_dim];
-                self.space.read(last, std::slice::from_mut(&mut transition.next_state))?;
-                transition.next_legal = match &self.merged {
-                    _ if !self.space.masked => all_legal(self.space.actions),
-                    // Where nobody knows what is legal nobody has ever acted, so that all values are 0: no future
-                    // is as right as any.
-                    None => self.masks.get(transition.next_state),
-                    Some(merged) => self.masks.get(transition.next_state) | merged.get(transition.next_state),
-                };
+            };
+            ends += usize::from(terminated | truncated);
+            truncations |= truncated & !terminated;
+        }
+        self.ended.extend_from_slice(&self.ends[..ends]);
+        if truncations { self.note_truncations() } else { Ok(()) }
+    }
+
+    /// Corrects the transitions at whose end an episode was cut off: what is observed belongs to the next one already.
+    #[cold]
+    fn note_truncations(&mut self) -> Result<()> {
+        for (i, transition) in self.transitions.iter_mut().enumerate() {
+            if self.out.terminated[i] || !self.out.truncated[i] {
+                continue;
             }
+            let last = &self.out.final_obs[i * self.space.obs_dim..][..self.space.obs_dim];
+            self.space.read(last, std::slice::from_mut(&mut transition.next_state))?;
+            transition.next_legal = match &self.merged {
+                _ if !self.space.masked => all_legal(self.space.actions),
+                // Where nobody knows what is legal nobody has ever acted, so that all values are 0: no future is as
+                // right as any.
+                None => self.masks.get(transition.next_state),
+                Some(merged) => self.masks.get(transition.next_state) | merged.get(transition.next_state),
+            };
         }
         Ok(())
     }
 
-    /// Makes known to others what is legal in a state.
-    pub(super) fn publish_mask(&self, state: u32) {
-        if let Some(merged) = self.merged.as_ref().filter(|_| self.space.masked) {
-            merged.set(state, merged.get(state) | self.masks.get(state));
-        }
+    /// What it knows of what is legal.
+    pub(super) fn masks(&self) -> &Masks {
+        &self.masks
     }
 
     /// Everything but the table.

@@ -26,22 +26,58 @@ pub const fn all_legal(actions: usize) -> u32 {
     if actions >= MASKED_ACTIONS { u32::MAX } else { (1 << actions) - 1 }
 }
 
-/// The largest value of a row among the legal actions, of which there must be one.
+/// Values that are compared side by side.
+const LANES: usize = 8;
+
+#[inline(always)]
+fn larger<T: Value>(a: T, b: T) -> T {
+    if b > a { b } else { a }
+}
+
+/// The largest value of a row among the legal actions; minus infinity if there is none.
 #[inline(always)]
 pub fn max_legal<T: Value>(row: &[T], legal: u32) -> T {
-    let larger = |best: T, value: T| if value > best { value } else { best };
     if row.len() > MASKED_ACTIONS {
         return row.iter().copied().fold(T::neg_infinity(), larger);
     }
-    let value = |(action, value): (usize, &T)| if legal >> action & 1 == 1 { *value } else { T::neg_infinity() };
-    row.iter().enumerate().map(value).fold(T::neg_infinity(), larger)
+    let allowed = |value: T, bit: u32| if bit & 1 == 1 { value } else { T::neg_infinity() };
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [T::neg_infinity(); LANES];
+    let mut legal = legal;
+    for chunk in chunks {
+        for (lane, best) in lanes.iter_mut().enumerate() {
+            *best = larger(*best, allowed(chunk[lane], legal >> lane));
+        }
+        legal = legal.checked_shr(LANES as u32).unwrap_or(0);
+    }
+    let mut max = T::neg_infinity();
+    if !chunks.is_empty() {
+        // As a tree, which stays in lanes.
+        for half in [4, 2, 1] {
+            (0..half).for_each(|lane| lanes[lane] = larger(lanes[lane], lanes[lane + half]));
+        }
+        max = lanes[0];
+    }
+    for (lane, value) in rest.iter().enumerate() {
+        max = larger(max, allowed(*value, legal >> lane));
+    }
+    max
 }
 
 /// The legal actions with the largest value, a bit each.
 #[inline(always)]
 pub fn best_legal<T: Value>(row: &[T], legal: u32) -> u32 {
     let max = max_legal(row, legal);
-    let best = row.iter().enumerate().fold(0, |bits, (action, value)| bits | u32::from(*value == max) << action);
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let (mut best, mut first) = (0, 0);
+    for chunk in chunks {
+        let equal = (0..LANES).fold(0, |bits, lane| bits | u32::from(chunk[lane] == max) << lane);
+        best |= equal << first;
+        first += LANES as u32;
+    }
+    for (lane, value) in rest.iter().enumerate() {
+        best |= u32::from(*value == max) << (first + lane as u32);
+    }
     // None is the best of values that are no numbers.
     if best & legal == 0 { legal } else { best & legal }
 }
@@ -79,7 +115,9 @@ pub fn choose<T: Value>(row: &[T], legal: u32, explore: u64, words: [u32; 2], ti
     if row.len() > MASKED_ACTIONS {
         return Some(choose_of_many(row, explores, words[1], ties));
     }
-    let candidates = if explores { legal } else { best_legal(row, legal) };
+    // The best are found even if nobody asks: whether somebody does, no processor could predict.
+    let best = best_legal(row, legal);
+    let candidates = if explores { legal } else { best };
     Some(match ties {
         Ties::First if !explores => candidates.trailing_zeros() as usize,
         _ => pick(candidates, words[1], row.len()),
@@ -146,6 +184,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// A million choices from each: none that is illegal, and all that are legal equally often.
     #[test]
@@ -177,6 +216,23 @@ mod tests {
                     })
                     .sum();
                 assert!(chi_square < quantile, "{counts:?}: {chi_square}");
+            }
+        }
+    }
+
+    /// The values side by side, and one after the other.
+    #[test]
+    fn the_best_are_found_in_rows_of_any_length() {
+        let mut random = Random::new(1, Purpose::Batches);
+        for width in 1..=MASKED_ACTIONS {
+            for _ in 0..300 {
+                let row: Vec<f32> = (0..width).map(|_| random.below(4) as f32 - 2.0).collect();
+                let legal = (random.word() & all_legal(width)) | 1 << random.below(width as u32);
+                let values = || (0..width).filter(|action| legal >> action & 1 == 1).map(|action| row[action]);
+                let max = values().fold(f32::NEG_INFINITY, f32::max);
+                assert_eq!(max_legal(&row, legal), max);
+                let best = (0..width).filter(|action| legal >> action & 1 == 1 && row[*action] == max);
+                assert_eq!(best_legal(&row, legal), best.fold(0, |bits, action| bits | 1 << action));
             }
         }
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::balance::Rates;
 use super::block::{Block, GreedyTable, Masks};
-use super::table::{Dense, Hybrid, List, Sparse, StateMap, Store, Table, Value};
+use super::table::{Dense, Hybrid, List, Sparse, Store, Table, Value};
 use super::{Kind, Precision, Settings, Space};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
@@ -110,26 +110,46 @@ fn check(settings: &Settings, sharing: &ParallelSettings) -> Result<Pool> {
     Pool::try_new(threads).map_err(|error| Error::setting("threads", format!("is {threads}, but {error}")))
 }
 
+/// Where rows are, by state: an array, most of whose pages are never touched.
+#[derive(Debug)]
+struct Places(Vec<u32>);
+
+impl Places {
+    fn new(states: usize) -> Self {
+        Self(vec![0; states])
+    }
+
+    #[inline(always)]
+    fn get(&self, state: usize) -> Option<usize> {
+        (self.0[state] as usize).checked_sub(1)
+    }
+
+    fn set(&mut self, state: usize, place: usize) {
+        self.0[state] = place as u32 + 1;
+    }
+
+    fn clear(&mut self, states: &mut Vec<u32>) {
+        states.drain(..).for_each(|state| self.0[state as usize] = 0);
+    }
+}
+
 /// What a shard has changed since the last merge: rows copied when they were first changed.
 #[derive(Debug)]
 struct Private<T> {
-    places: StateMap<u32>,
+    places: Places,
     states: Vec<u32>,
     values: Vec<T>,
     /// How often each value was updated.
     updates: Vec<u32>,
 }
 
-impl<T> Default for Private<T> {
-    fn default() -> Self {
-        Self { places: StateMap::default(), states: Vec::new(), values: Vec::new(), updates: Vec::new() }
-    }
-}
-
 impl<T> Private<T> {
+    fn new(states: usize) -> Self {
+        Self { places: Places::new(states), states: Vec::new(), values: Vec::new(), updates: Vec::new() }
+    }
+
     fn clear(&mut self) {
-        self.places.clear();
-        self.states.clear();
+        self.places.clear(&mut self.states);
         self.values.clear();
         self.updates.clear();
     }
@@ -149,8 +169,8 @@ impl<T: Value, B: Table<T>> Store<T> for Overlay<'_, T, B> {
 
     #[inline(always)]
     fn row<'a>(&'a self, state: usize, scratch: &'a mut [T]) -> &'a [T] {
-        match self.private.places.get(&(state as u32)) {
-            Some(place) => &self.private.values[*place as usize * self.actions()..][..self.actions()],
+        match self.private.places.get(state) {
+            Some(place) => &self.private.values[place * self.actions()..][..self.actions()],
             None => self.base.row(state, scratch),
         }
     }
@@ -159,11 +179,11 @@ impl<T: Value, B: Table<T>> Store<T> for Overlay<'_, T, B> {
     fn update(&mut self, state: usize, action: usize, new: impl Fn(T) -> T) {
         let width = self.actions();
         let Private { places, states, values, updates } = &mut *self.private;
-        let start = match places.get(&(state as u32)) {
-            Some(place) => *place as usize * width,
+        let start = match places.get(state) {
+            Some(place) => place * width,
             None => {
                 let start = values.len();
-                places.insert(state as u32, states.len() as u32);
+                places.set(state, states.len());
                 states.push(state as u32);
                 updates.resize(start + width, 0);
                 match self.base.stored(state) {
@@ -179,7 +199,7 @@ impl<T: Value, B: Table<T>> Store<T> for Overlay<'_, T, B> {
 }
 
 /// What becomes of a value that several shards have changed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Joining {
     /// The changes' mean, weighted by the numbers of updates.
     Mean,
@@ -192,69 +212,69 @@ enum Joining {
 struct Joint<T> {
     shards: u32,
     change: f64,
-    divisor: f64,
+    weight: f64,
     /// What the last of them made of it.
     value: T,
 }
 
-/// Memory for merging.
+/// The changes of those states that are one thread's to merge.
 #[derive(Debug)]
 struct Merge<T> {
-    places: StateMap<u32>,
+    places: Places,
     states: Vec<u32>,
     joints: Vec<Joint<T>>,
 }
 
-impl<T> Default for Merge<T> {
-    fn default() -> Self {
-        Self { places: StateMap::default(), states: Vec::new(), joints: Vec::new() }
-    }
-}
-
 impl<T: Value> Merge<T> {
-    /// Merges what shards have changed into the table, in their order.
-    fn merge<'a, B: Table<T>>(
+    fn new(states: usize) -> Self {
+        Self { places: Places::new(states), states: Vec::new(), joints: Vec::new() }
+    }
+
+    /// Joins the changes of all states that `mine` picks, in order of the shards.
+    fn join<'a, B: Table<T>>(
         &mut self,
-        table: &mut B,
-        privates: impl Iterator<Item = &'a mut Private<T>>,
+        table: &B,
+        privates: impl Iterator<Item = &'a Private<T>>,
+        mine: impl Fn(u32) -> bool,
         joining: Joining,
     ) {
         let width = table.actions();
         let Self { places, states, joints } = self;
-        (places.clear(), states.clear(), joints.clear());
+        places.clear(states);
+        joints.clear();
         for private in privates {
             let rows = private.values.chunks_exact(width).zip(private.updates.chunks_exact(width));
-            for (&state, (values, updates)) in private.states.iter().zip(rows) {
-                let start = *places.entry(state).or_insert_with(|| {
+            for (&state, (values, updates)) in private.states.iter().zip(rows).filter(|(state, _)| mine(**state)) {
+                let place = places.get(state as usize).unwrap_or_else(|| {
+                    places.set(state as usize, states.len());
                     states.push(state);
                     joints.resize(joints.len() + width, Joint::default());
-                    states.len() as u32 - 1
-                }) as usize
-                    * width;
+                    states.len() - 1
+                });
                 let old = table.stored(state as usize);
-                let changes = joints[start..start + width].iter_mut().zip(values.iter().zip(updates)).enumerate();
+                let changes = joints[place * width..][..width].iter_mut().zip(values.iter().zip(updates)).enumerate();
                 for (cell, (joint, (&value, &updates))) in changes.filter(|(_, (_, (_, updates)))| **updates > 0) {
                     let change = wide(value) - old.map_or(0.0, |row| wide(row[cell]));
-                    let weight = f64::from(updates);
-                    match joining {
-                        Joining::Mean => {
-                            (joint.change, joint.divisor) = (joint.change + weight * change, joint.divisor + weight)
-                        }
-                        Joining::Sum => (joint.change, joint.divisor) = (joint.change + change, 1.0),
-                    }
+                    let weight = if joining == Joining::Mean { f64::from(updates) } else { 1.0 };
                     joint.shards += 1;
+                    joint.change += weight * change;
+                    joint.weight += weight;
                     joint.value = value;
                 }
             }
-            private.clear();
         }
-        for (&state, joints) in states.iter().zip(joints.chunks_exact(width)) {
+    }
+
+    /// Writes what was joined into the table.
+    fn apply<B: Table<T>>(&self, table: &mut B, joining: Joining) {
+        for (&state, joints) in self.states.iter().zip(self.joints.chunks_exact(table.actions())) {
             for (value, joint) in table.row_mut(state as usize).iter_mut().zip(joints) {
+                let divisor = if joining == Joining::Mean { joint.weight } else { 1.0 };
                 match joint.shards {
                     0 => {}
                     // The mean of one change is that change, and taken as it is it has no rounding error either.
                     1 => *value = joint.value,
-                    _ => *value = T::of(wide(*value) + joint.change / joint.divisor),
+                    _ => *value = T::of(wide(*value) + joint.change / divisor),
                 }
             }
         }
@@ -282,7 +302,8 @@ struct Sharded<T: Value, B: Table<T>> {
     table: B,
     visits: Option<B>,
     merged: Arc<Masks>,
-    merge: Merge<T>,
+    /// One for each thread.
+    merges: Vec<Merge<T>>,
     pool: Pool,
     global_step: u64,
 }
@@ -298,7 +319,8 @@ impl<T: Value, B: Table<T>> Sharded<T, B> {
             let merged = Arc::clone(merged.get_or_insert_with(|| Masks::new(&space)));
             let masks = (Masks::new(&space), Some(merged));
             let block = Block::new(batch, &settings, settings.gamma, (seed, 0), masks)?;
-            Ok(Shard { block, values: Private::default(), visits: Private::default(), result: Ok(()) })
+            let private = || Private::new(space.states);
+            Ok(Shard { block, values: private(), visits: private(), result: Ok(()) })
         });
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let space = shards[0].block.space();
@@ -306,7 +328,33 @@ impl<T: Value, B: Table<T>> Sharded<T, B> {
         let table = B::new(space.states, space.actions * settings.algorithm.tables());
         let visits = settings.by_visits().then(|| table.clone());
         let merged = merged.expect("there is a shard");
-        Ok(Self { settings, shards, steps, table, visits, merged, merge: Merge::default(), pool, global_step: 0 })
+        let merges = (0..sharing.threads).map(|_| Merge::new(space.states)).collect();
+        Ok(Self { settings, shards, steps, table, visits, merged, merges, pool, global_step: 0 })
+    }
+
+    /// Merges what the shards have changed. A state is one thread's, so how many there are makes no difference.
+    fn merge(&mut self) {
+        let Self { table, visits, merges, shards, merged, pool, .. } = self;
+        let threads = merges.len() as u32;
+        let mine = |part: usize| move |state: u32| state % threads == part as u32;
+        let base = &*table;
+        let changes: Vec<_> = shards.iter().map(|shard| (&shard.values, shard.block.masks())).collect();
+        pool.for_each(merges.len(), 1, Rows::new(merges, 1), |range, merges| {
+            for (part, merge) in range.zip(merges) {
+                for (private, masks) in &changes {
+                    let states = private.states.iter().filter(|state| mine(part)(**state));
+                    states.for_each(|state| merged.learn(*state, masks));
+                }
+                merge.join(base, changes.iter().map(|(private, _)| *private), mine(part), Joining::Mean);
+            }
+        });
+        merges.iter().for_each(|merge| merge.apply(table, Joining::Mean));
+        if let Some(visits) = visits {
+            for (part, merge) in merges.iter_mut().enumerate() {
+                merge.join(visits, shards.iter().map(|shard| &shard.visits), mine(part), Joining::Sum);
+                merge.apply(visits, Joining::Sum);
+            }
+        }
     }
 
     /// Transitions between two merges.
@@ -326,6 +374,8 @@ impl<T: Value, B: Table<T>> Learner for Sharded<T, B> {
         let (settings, table, visits) = (&*settings, &*table, &*visits);
         let run = |shard: &mut Shard<T>| -> Result<()> {
             let Shard { block, values, visits: private_visits, .. } = shard;
+            values.clear();
+            private_visits.clear();
             let mut store = Overlay { base: table, private: values };
             let mut visits = visits.as_ref().map(|base| Overlay { base, private: private_visits });
             for step in 0..*steps {
@@ -340,13 +390,9 @@ impl<T: Value, B: Table<T>> Learner for Sharded<T, B> {
         });
         for shard in &mut self.shards {
             shard.result.clone()?;
-            shard.values.states.iter().for_each(|state| shard.block.publish_mask(*state));
             report.episodes.append(&mut shard.block.ended);
         }
-        self.merge.merge(&mut self.table, self.shards.iter_mut().map(|shard| &mut shard.values), Joining::Mean);
-        if let Some(visits) = &mut self.visits {
-            self.merge.merge(visits, self.shards.iter_mut().map(|shard| &mut shard.visits), Joining::Sum);
-        }
+        self.merge();
         self.global_step += self.round();
         report.add("charts/epsilon", self.settings.epsilon.at(self.global_step));
         Ok(())

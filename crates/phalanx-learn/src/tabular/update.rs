@@ -110,7 +110,6 @@ impl<T: Value> Updater<T> {
     }
 
     /// Learns from transitions; `visits` counts the updates of each value and is needed for [`Rate::Visits`].
-    #[inline(always)]
     pub fn apply<S: Store<T>>(
         &mut self,
         store: &mut S,
@@ -165,12 +164,16 @@ impl<T: Value> Updater<T> {
     fn target<S: Store<T>>(&mut self, store: &S, transition: &Transition, epsilon: T) -> T {
         let reward = T::of(f64::from(transition.reward));
         let legal = transition.next_legal;
-        if legal == 0 {
+        if legal == 0 && self.algorithm != Algorithm::QLearning {
             return reward;
         }
         let row = store.row(transition.next_state as usize, &mut self.scratch);
         let future = match self.algorithm {
-            Algorithm::QLearning => max_legal(row, legal),
+            // Ends come as a surprise to the processor too, so the maximum is found whether there is a future or not.
+            Algorithm::QLearning => {
+                let max = max_legal(row, legal);
+                if legal == 0 { T::zero() } else { max }
+            }
             Algorithm::Sarsa => match transition.next_action {
                 Some(action) => row[action as usize],
                 // A truncated episode has no next action; the mean over all that it might be is as right.

@@ -24,7 +24,6 @@ pub use dense::Dense;
 pub use hybrid::Hybrid;
 pub use list::List;
 pub use sparse::Sparse;
-pub(super) use sparse::StateMap;
 
 use crate::error::{Error, Result};
 use crate::nn::Scalar;
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!(table.save(), before);
         // Rows so short that finding them takes more than they do.
         let mut table = Hybrid::<f32>::new(4_000_000, 1);
-        for state in 0..900_000 {
+        for state in 0..920_000 {
             table.set(state, 0, 1.0);
         }
         assert!(table.is_dense());

@@ -7,7 +7,7 @@ use super::{Kind, Store, Table, Value};
 
 /// A hash of a state: one multiplication, which is enough for indices and cheaper than the standard library's.
 #[derive(Clone, Debug, Default)]
-pub(in crate::tabular) struct StateHasher(u64);
+struct StateHasher(u64);
 
 impl Hasher for StateHasher {
     fn finish(&self) -> u64 {
@@ -27,7 +27,7 @@ impl Hasher for StateHasher {
 }
 
 /// A map whose keys are states.
-pub(in crate::tabular) type StateMap<V> = HashMap<u32, V, BuildHasherDefault<StateHasher>>;
+type StateMap<V> = HashMap<u32, V, BuildHasherDefault<StateHasher>>;
 
 /// A hash map from states to rows; a row exists once one of its values was changed.
 #[derive(Clone, Debug)]
