@@ -67,6 +67,11 @@ pub enum Error {
         kind: &'static str,
         /// What is wrong with it.
         why: String,
+    /// A state in which nothing can be done.
+    #[error("state {state} has no legal action")]
+    NoLegalAction {
+        /// The state.
+        state: u64,
     },
     /// A loss or a weight is no longer a number.
     #[error("{what} became {value} at step {global_step}: training cannot go on")]
