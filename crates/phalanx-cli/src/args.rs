@@ -39,6 +39,11 @@ pub(crate) enum Command {
     Render(RenderArgs),
     /// Show what Phalanx does, in under a minute
     Demo(DemoArgs),
+    /// Train an agent on an environment
+    #[command(allow_negative_numbers = true)]
+    Train(crate::commands::train::TrainArgs),
+    /// Judge the agent of a run by whole episodes with its best actions
+    Evaluate(crate::commands::evaluate::EvaluateArgs),
     /// Measure, compare, keep and judge speed and memory
     Bench(crate::commands::bench::BenchArgs),
     /// Show all runs of `bench baseline` side by side (the same as `bench compare`)

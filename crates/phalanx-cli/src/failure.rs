@@ -23,6 +23,9 @@ pub(crate) enum Failure {
     /// The lab refused something or could not do it.
     #[error(transparent)]
     Lab(#[from] phalanx_lab::Error),
+    /// Training or evaluation refused something or could not go on.
+    #[error(transparent)]
+    Learn(#[from] phalanx_learn::Error),
     /// Done, but the answer is one that a gate should hear of; it has been printed.
     #[error("exit code {0}")]
     Verdict(u8),
@@ -87,6 +90,7 @@ impl Failure {
             Self::ClosedPipe | Self::Help(_) => 0,
             Self::Verdict(code) => *code,
             Self::Write { .. } => 1,
+            Self::Learn(phalanx_learn::Error::Write { .. } | phalanx_learn::Error::NotFinite { .. }) => 1,
             Self::Lab(Lab::ChecksumMismatch { .. }) => Verdict::ChecksumMismatch.exit_code(true),
             // The user asked for something sensible, and it went wrong on the way.
             Self::Lab(
@@ -97,7 +101,7 @@ impl Failure {
                 | Lab::Subject(_)
                 | Lab::OutOfMemory { .. },
             ) => 1,
-            Self::Input(_) | Self::Engine(_) | Self::Lab(_) | Self::File { .. } => 2,
+            Self::Input(_) | Self::Engine(_) | Self::Lab(_) | Self::Learn(_) | Self::File { .. } => 2,
         }
     }
 }

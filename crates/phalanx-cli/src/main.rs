@@ -67,6 +67,8 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
             Some(DemoCommand::Performance(args)) => commands::demo_performance::run(&args, start),
             None => commands::demo::run(&args),
         },
+        Command::Train(args) => commands::train::run(&args, start),
+        Command::Evaluate(args) => commands::evaluate::run(&args),
         Command::Bench(args) => commands::bench::run(&args, start),
         Command::Compare(args) => commands::bench::compare(&args),
         Command::Devices(args) => commands::devices::run(&args),

@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Progress in environment steps, or in something else that is counted.
 pub(crate) struct Progress {
     what: String,
+    /// What there is to say beside.
+    news: String,
     unit: &'static str,
     total: u64,
     done: u64,
@@ -36,7 +38,7 @@ impl Progress {
             (false, true) => Display::Bar(None),
             (false, false) => Display::Lines { next: start + LINE_INTERVAL },
         };
-        Self { what: what.into(), unit: "steps", total, done: 0, start, display }
+        Self { what: what.into(), news: String::new(), unit: "steps", total, done: 0, start, display }
     }
 
     /// Counts something else than steps.
@@ -51,6 +53,14 @@ impl Progress {
             Display::Bar(Some(bar)) => bar.suspend(|| say!("{text}")),
             _ => say!("{text}"),
         }
+    }
+
+    /// Says something beside the name of the work, while it goes on.
+    pub(crate) fn tell(&mut self, news: &str) {
+        if let Display::Bar(Some(bar)) = &self.display {
+            bar.set_message(format!("{}  {news}", self.what));
+        }
+        news.clone_into(&mut self.news);
     }
 
     /// Reports that `steps` more have been made.
@@ -87,7 +97,8 @@ impl Progress {
                 let rate = self.done as f64 / elapsed;
                 let left = self.total.saturating_sub(self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
-                say!("{}: {percent:.0}%, {} {}/s, {left:.0} s left", self.what, text::short(rate), self.unit);
+                let news = if self.news.is_empty() { String::new() } else { format!(", {}", self.news) };
+                say!("{}: {percent:.0}%, {} {}/s, {left:.0} s left{news}", self.what, text::short(rate), self.unit);
             }
             Display::Lines { .. } => {}
         }

@@ -67,6 +67,7 @@ pub enum Error {
         kind: &'static str,
         /// What is wrong with it.
         why: String,
+    },
     /// A state in which nothing can be done.
     #[error("state {state} has no legal action")]
     NoLegalAction {

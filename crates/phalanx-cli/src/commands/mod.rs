@@ -8,11 +8,13 @@ pub(crate) mod demo;
 pub(crate) mod demo_performance;
 pub(crate) mod devices;
 pub(crate) mod envs;
+pub(crate) mod evaluate;
 pub(crate) mod play;
 pub(crate) mod render;
 pub(crate) mod rollout;
 pub(crate) mod tasks;
 pub(crate) mod trace;
+pub(crate) mod train;
 
 use std::io::Write;
 

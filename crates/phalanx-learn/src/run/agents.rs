@@ -32,6 +32,8 @@ section! {
         num_epochs: usize = 4, at_least_one;
         /// How far the ratio of probabilities counts, and a value may move if `clip_vloss`. 0.2.
         clip_coef: f64 = 0.2, positive;
+        /// Whether `clip_coef` falls linearly to 0, by update. False.
+        anneal_clip: bool = false, any;
         /// Whether advantages are normalised in each minibatch. True.
         norm_adv: bool = true, any;
         /// Whether the value loss is clipped. True.
@@ -48,6 +50,8 @@ section! {
         hidden: Vec<usize> = vec![64, 64], layers;
         /// Logarithm of the standard deviation of continuous actions at the start. 0.
         log_std_init: f64 = 0.0, any;
+        /// Whether continuous actions are brought into their bounds by tanh instead of by clipping. False.
+        squash: bool = false, any;
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
         /// What rewards are multiplied by before learning. 1.
