@@ -6,7 +6,8 @@ use phalanx_core::policy::POLICIES;
 
 use super::config::RunConfig;
 use super::settings::{
-    Course, Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive, section, share,
+    Course, Horizon, Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive,
+    section, share,
 };
 use crate::error::{Error, Result};
 use crate::nn::Schedule;
@@ -263,10 +264,10 @@ section! {
         /// The discount. 0.97.
         gamma: f64 = 0.97, share;
         /// The learning rate. `linear(0.3, 0.01, 100%)`, recipe A of the reference.
-        lr: Course = Course::Linear { start: 0.3, end: 0.01, horizon: super::settings::Horizon::Percent(100.0) },
+        learning_rate: Course = Course::Linear { start: 0.3, end: 0.01, horizon: Horizon::Percent(100.0) },
             Course::rate;
         /// Exploration. `linear(1, 0.1, 50%)`, recipe A of the reference.
-        epsilon: Course = Course::Linear { start: 1.0, end: 0.1, horizon: super::settings::Horizon::Percent(50.0) },
+        epsilon: Course = Course::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) },
             Course::probability;
         /// How the table keeps its values. `auto`.
         table: TableKind = TableKind::Auto, any;

@@ -116,7 +116,7 @@ impl Checkpoint {
     /// # Errors
     /// A sentence that says whether the file is foreign, too new, truncated or damaged.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut bytes = fs::read(path).map_err(Error::read(path))?;
+        let mut bytes = files::read(path)?;
         let refuse = |why: String| Error::damaged(path, "checkpoint", why);
         let (header, start) = parse_header(&bytes).map_err(refuse)?;
         let metadata = header["__metadata__"].as_object().ok_or_else(|| refuse("it has no metadata".into()))?.clone();

@@ -163,9 +163,9 @@ impl Config {
     }
 
     fn build<'a>(file: Option<(&Path, &str)>, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
-        let file = match file {
-            Some((path, text)) => parse(path, text)?,
-            None => Table::new(),
+        let (path, file) = match file {
+            Some((path, text)) => (path, parse(path, text)?),
+            None => (Path::new(""), Table::new()),
         };
         let overrides: Vec<_> = overrides.into_iter().collect();
 
@@ -202,8 +202,8 @@ impl Config {
             let layer = config.layer_of_table(parse(Path::new(preset.name), preset.text)?)?;
             config.apply(layer, &mut total_timesteps)?;
         }
-        let layer = config.layer_of_table(file)?;
-        config.apply(layer, &mut total_timesteps)?;
+        let of_file = config.layer_of_table(file).and_then(|layer| config.apply(layer, &mut total_timesteps));
+        of_file.map_err(|error| Error::damaged(path, "configuration", error.to_string()))?;
         let mut layer = Layer::new();
         for (key, text) in overrides {
             let (section, key) = config.resolve(key)?;
@@ -233,6 +233,7 @@ impl Config {
                         give(self.resolve(&format!("{section}.{key}"))?, value)?;
                     }
                 }
+                (None, Value::Table(_)) => return Err(EngineError::unknown("section", &name, None, SECTIONS).into()),
                 (_, value) => give(self.resolve(&name)?, value)?,
             }
         }
@@ -300,7 +301,10 @@ impl Config {
                 // None of the run's own keys can be taken back this way: the one that is given last counts.
                 [true, false] | [false, true] if section == "agent" => {
                     let other = if given(pair[0]) { pair[1] } else { pair[0] };
-                    self.agent.section_mut().expect("it has keys").set(section, other, &none)?;
+                    // Keys that are passed on mean what the engine takes them for.
+                    if let Some(agent) = self.agent.section_mut() {
+                        agent.set(section, other, &none)?;
+                    }
                 }
                 _ => {}
             }
@@ -491,7 +495,11 @@ mod tests {
         let message = Config::load(Some(&path), []).unwrap_err().to_string();
         assert!(message.contains("run.toml is no usable configuration: line 2: "), "{message}");
         std::fs::write(&path, "env = 'A-v0'\nagent = 'ppo'\nseed = 1\n[run]\nseed = 2\n").unwrap();
-        assert_eq!(Config::load(Some(&path), []).unwrap_err().to_string(), "run.seed is given twice");
+        let message = Config::load(Some(&path), []).unwrap_err().to_string();
+        assert!(message.ends_with("run.toml is no usable configuration: run.seed is given twice"), "{message}");
+        let message =
+            Config::from_toml("env = 'A-v0'\nagent = 'ppo'\n[wandb]\nenabled = true\n").unwrap_err().to_string();
+        assert!(message.ends_with(": unknown section 'wandb'; known: 'env', 'agent', 'run', 'log'"), "{message}");
         let message = Config::load(Some(&folder.path().join("none")), []).unwrap_err().to_string();
         assert!(message.ends_with("there is no such file or folder"), "{message}");
     }
@@ -563,13 +571,21 @@ mod tests {
         let AgentConfig::Classical(law) = &pid.agent else { panic!("not a law") };
         assert_eq!(law.arguments["kp"], "-1");
         assert_eq!(Config::from_toml(&pid.to_toml()).unwrap(), pid);
+        // The engine knows the keys of its control laws, and none of ours matter there.
+        let law =
+            create_config("CartPole-v1", "pid", &[("agent.lr_decay_steps", "1"), ("steps_per_env", "10")]).unwrap();
+        assert!(law.flat().contains(&("agent.lr_decay_steps".to_owned(), "1".to_owned())));
         assert!(pid.flat().contains(&("agent.kp".to_owned(), "-1".to_owned())));
     }
 
     #[test]
     fn tables_have_courses() {
-        let settings =
-            [("epsilon", "linear(1, 0.05, 30%)"), ("lr", "0.1"), ("table", "optimal"), ("steps_per_env", "9")];
+        let settings = [
+            ("epsilon", "linear(1, 0.05, 30%)"),
+            ("learning_rate", "0.1"),
+            ("table", "optimal"),
+            ("steps_per_env", "9"),
+        ];
         let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
         let AgentConfig::QLearning(table) = &config.agent else { panic!("not tabular") };
         assert_eq!(table.epsilon.to_string(), "linear(1, 0.05, 30%)");
@@ -580,10 +596,18 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(message("lr", "constant(2)").ends_with("but must be from 0 to 1"));
+        assert!(message("learning_rate", "constant(2)").ends_with("but must be from 0 to 1"));
         assert!(
             message("epsilon", "visit(0.8)").contains("agent.epsilon is \"visit(0.8)\", but must be a number or a")
         );
+    }
+
+    #[test]
+    fn an_evaluation_needs_no_length() {
+        for settings in [&[][..], &[("steps_per_env", "7")], &[("run.total_timesteps", "7")]] {
+            let config = create_eval_config("CartPole-v1", "random", settings).unwrap();
+            assert_eq!(config.run.steps_per_env, if settings.is_empty() { 1 } else { 7 });
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::crc::CRC32C;
+use super::files;
 use crate::error::{Error, Result};
 
 const PREFIX: &str = "events.out.tfevents.";
@@ -148,7 +149,7 @@ fn drop_after(folder: &Path, global_step: u64) -> Result<()> {
         if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
             continue;
         }
-        let bytes = fs::read(&path).map_err(Error::read(&path))?;
+        let bytes = files::read(&path)?;
         let mut kept = 0;
         while let Some((event, end)) = record(&bytes, kept)
             && step_of(event) <= global_step

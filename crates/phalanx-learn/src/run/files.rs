@@ -52,10 +52,18 @@ fn persist(path: &Path, wait: bool, fill: impl FnOnce(&mut dyn Write) -> io::Res
     write().map_err(Error::write(path))
 }
 
+/// The contents of a regular file: a pipe could keep us waiting, and a device could go on for ever.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let read = || match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::other("it is not a regular file")),
+    };
+    read().map_err(Error::read(path))
+}
+
 /// The text of a file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).map_err(Error::read(path))?;
-    String::from_utf8(bytes).map_err(|_| Error::read(path)(io::Error::other("it is not text")))
+    String::from_utf8(read(path)?).map_err(|_| Error::read(path)(io::Error::other("it is not text")))
 }
 
 /// Makes a folder and those above it, if they are not there yet.
@@ -97,6 +105,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         assert!(read_text(&path).unwrap_err().to_string().ends_with("there is no such file or folder"));
+        assert!(read_text(folder.path()).unwrap_err().to_string().ends_with("it is not a regular file"));
         fs::write(&path, b"\xff").unwrap();
         assert!(read_text(&path).unwrap_err().to_string().ends_with("it is not text"));
     }

@@ -149,7 +149,7 @@ fn keep(path: &Path, choose: impl FnOnce(Vec<&str>) -> Vec<&str>) -> Result<Stri
     if !path.exists() {
         return Ok(String::new());
     }
-    let bytes = std::fs::read(path).map_err(Error::read(path))?;
+    let bytes = files::read(path)?;
     // What a crash tore may end within a character.
     let text = String::from_utf8_lossy(&bytes);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

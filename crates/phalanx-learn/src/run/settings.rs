@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::nn;
 
 /// A type that a setting can have.
-pub trait Setting: Sized {
+pub(crate) trait Setting: Sized {
     /// What a value must be: `a number`.
     fn kind() -> String;
     /// The value, if it is of this type.
@@ -83,7 +83,7 @@ impl Setting for String {
     fn read(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Some(text.clone()),
-            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Some(value.to_string()),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => Some(value.to_string()),
             _ => None,
         }
     }
@@ -118,7 +118,7 @@ impl<T: Setting> Setting for Option<T> {
 }
 
 /// A section of settings.
-pub trait Section {
+pub(crate) trait Section {
     /// Its keys, each with the name of the section that a file has it in.
     fn keys(&self) -> &'static [(&'static str, &'static str)];
     /// Sets one of its keys.

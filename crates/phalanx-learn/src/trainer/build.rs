@@ -166,7 +166,7 @@ fn of_table(agent: &QLearningConfig, config: &Config) -> Settings {
         algorithm: same_name(agent.algorithm.name()),
         batch_update: same_name(agent.batch_update.name()),
         gamma: agent.gamma,
-        learning_rate: of_course(&agent.lr, total),
+        learning_rate: of_course(&agent.learning_rate, total),
         epsilon: of_course(&agent.epsilon, total),
     }
 }
