@@ -200,16 +200,18 @@ impl Network {
             let (weights, biases) = parameters[stage.first..stage.first + stage.parameters()].split_at(stage.weights());
             match stage.map {
                 Map::Dense => {
-                    y.chunks_exact_mut(stage.outputs).for_each(|row| row.copy_from_slice(biases));
                     let weights = Matrix::new(weights, stage.outputs, stage.inputs).transposed();
-                    add_product(y, Matrix::new(x, count, stage.inputs), weights);
+                    set_product(y, Matrix::new(x, count, stage.inputs), weights);
+                    // Row by row with the activation, so that a row is read and written once.
+                    for row in y.chunks_exact_mut(stage.outputs) {
+                        row.iter_mut().zip(biases).for_each(|(y, bias)| *y += *bias);
+                        activate(stage.activation, row);
+                    }
                 }
-                Map::Norm => norm_forward(weights, biases, x, y, &mut tape.moments[i]),
-            }
-            match stage.activation {
-                Some(Layer::Relu) => y.iter_mut().for_each(|y| *y = if *y < T::zero() { T::zero() } else { *y }),
-                Some(Layer::Tanh) => T::tanh_all(y),
-                _ => {}
+                Map::Norm => {
+                    norm_forward(weights, biases, x, y, &mut tape.moments[i]);
+                    activate(stage.activation, y);
+                }
             }
         }
         tape.outputs()
@@ -270,6 +272,15 @@ impl Network {
             }
             std::mem::swap(&mut dy, &mut dx);
         }
+    }
+}
+
+#[inline(always)]
+fn activate<T: Scalar>(activation: Option<Layer>, values: &mut [T]) {
+    match activation {
+        Some(Layer::Relu) => values.iter_mut().for_each(|y| *y = if *y < T::zero() { T::zero() } else { *y }),
+        Some(Layer::Tanh) => T::tanh_all(values),
+        _ => {}
     }
 }
 
