@@ -493,6 +493,42 @@ mod tests {
         let mut learner = Dqn::new(&config, tic_tac_toe(6), 1, Arc::new(Pool::new(1))).unwrap();
         // An illegal move would be an error of the environment.
         learnt_after(&mut learner, 1_200);
+        // And what is legal next are the free cells, but where nothing follows.
+        let replay = &learner.replay;
+        let goes_on = (0..replay.len() as u32).filter(|place| replay.discount(*place) > 0.0);
+        for place in goes_on.clone() {
+            let free: Vec<bool> = replay.next_obs(place)[..9].iter().map(|cell| *cell == 0.0).collect();
+            assert_eq!(replay.next_mask(place), free);
+        }
+        assert!(goes_on.count() > 50);
+    }
+
+    /// Of two actions the better one is not legal next: its value must not count, neither with one network nor with two.
+    #[test]
+    fn the_best_next_action_is_a_legal_one() {
+        for double_q in [false, true] {
+            let config = Config { double_q, hidden: Vec::new(), learning_starts: 0, ..small() };
+            let mut learner = Dqn::new(&config, tic_tac_toe(4), 1, Arc::new(Pool::new(1))).unwrap();
+            learnt_after(&mut learner, 8);
+            // Values are biases alone: a cell is worth its number, 8 for the last one.
+            let biases = learner.target.len() - 9;
+            let number = |i: usize| if i < biases { 0.0 } else { (i - biases) as f32 };
+            learner.target.iter_mut().enumerate().for_each(|(i, weight)| *weight = number(i));
+            learner.learning.parameters.copy_from_slice(&learner.target);
+            let mut report = Report::default();
+            learner.update(&mut report).unwrap();
+            // The mean loss by hand.
+            let loss = |place: u32| {
+                let mask = learner.replay.next_mask(place);
+                let next = (0..9).rev().find(|cell| mask[*cell]).unwrap() as f32;
+                let target = learner.replay.reward(place) + learner.replay.discount(place) * next;
+                f64::from(learner.replay.action(place) as f32 - target).powi(2)
+            };
+            let mean = learner.places.iter().map(|place| loss(*place)).sum::<f64>() / learner.places.len() as f64;
+            let (tag, found) = report.means().next().unwrap();
+            assert_eq!(tag, "losses/td_loss");
+            assert!((found - mean).abs() < 1e-4 * mean, "{found} and {mean}");
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Config {
             rows <= u32::MAX as usize,
             "rollout_steps",
             self.rollout_steps,
-            "fewer: a roll-out has 2^32 transitions",
+            "fewer, for a roll-out of fewer than 2^32 transitions",
         )?;
         if rows % self.num_minibatches != 0 {
             let why = format!(
