@@ -133,7 +133,7 @@ impl Config {
             self.rollout_steps,
             "fewer, for a roll-out of fewer than 2^32 transitions",
         )?;
-        if rows % self.num_minibatches != 0 {
+        if !rows.is_multiple_of(self.num_minibatches) {
             let why = format!(
                 "is {}, which does not divide the {rows} transitions of a roll-out (agent.rollout_steps {} times \
                  agent.num_envs {}) into equal minibatches of at least 1",
