@@ -16,13 +16,11 @@ use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, Ob
 use phalanx_core::pool::Pool;
 use phalanx_core::space::ActionMask;
 use phalanx_envs::registry;
-use phalanx_learn::agents::{dqn, pqn};
+use phalanx_learn::agents::{Q_PRESETS, dqn, pqn};
 use phalanx_learn::learner::{Greedy, Learner, Report};
 use serde_json::{Map, Value};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-const PRESETS: &str = include_str!("../src/agents/q_presets.toml");
 
 struct Task {
     agent: String,
@@ -99,7 +97,7 @@ impl Task {
 
     /// Takes the settings of the preset `AGENT.ENV`.
     fn take_preset(&mut self, name: &str) -> Result<()> {
-        let presets: Value = toml::from_str(PRESETS)?;
+        let presets: Value = toml::from_str(Q_PRESETS)?;
         let (agent, env) = name.split_once('.').ok_or("a preset is called AGENT.ENV")?;
         let preset = presets[agent][env].as_object().ok_or(format!("there is no preset '{name}'"))?;
         (self.agent, self.env) = (agent.to_owned(), env.to_owned());

@@ -30,7 +30,7 @@ use crate::learner::{Greedy, Learner, Report};
 use crate::nn::init::Init;
 use crate::nn::{Layer, Optimizer, Rule, Schedule};
 use crate::random::{Purpose, Random};
-use crate::state::State;
+use crate::state::{Data, State};
 use crate::world::World;
 
 /// Steps of all environments in a call of [`Dqn::advance`], about.
@@ -241,12 +241,12 @@ impl Dqn {
         let before = self.global_step;
         self.global_step += self.world.num_envs() as u64;
         for step in before + 1..=self.global_step {
-            let is_due = step > self.config.learning_starts && step % self.config.train_frequency == 0;
+            let is_due = step > self.config.learning_starts && step.is_multiple_of(self.config.train_frequency);
             // With several steps to a transition the first ones end without any.
             if is_due && !self.replay.is_empty() {
                 self.update(report)?;
             }
-            if step % self.config.target_network_frequency == 0 {
+            if step.is_multiple_of(self.config.target_network_frequency) {
                 self.follow();
             }
         }
@@ -343,7 +343,11 @@ impl Learner for Dqn {
         let global_step = state.value("global_step")?;
         let (exploration, batches) = (state.value("random.exploration")?, state.value("random.batches")?);
         let target = self.learning.network.restore("target", state)?;
-        self.replay.restore(&state.state("replay"))?;
+        let replay = state.state("replay");
+        for name in ["actions", "windows.actions"] {
+            check_actions(&replay, name, self.learning.network.choices())?;
+        }
+        self.replay.restore(&replay)?;
         self.world.restore(&state.state("world"))?;
         self.learning.restore(state)?;
         self.target = target;
@@ -352,6 +356,19 @@ impl Learner for Dqn {
         self.global_step = global_step;
         Ok(())
     }
+}
+
+/// Refuses actions that there are not: they would be looked up in a row of values.
+fn check_actions(replay: &State, name: &str, choices: usize) -> Result<()> {
+    let array = replay.arrays().get(name).ok_or_else(|| Error::Missing { name: format!("replay.{name}") })?;
+    let bad = match &array.data {
+        Data::U32(actions) => actions.iter().find(|action| **action as usize >= choices),
+        _ => None,
+    };
+    bad.map_or(Ok(()), |action| {
+        let why = format!("there is an action {action}, but only {choices} actions");
+        Err(Error::Value { name: format!("replay.{name}"), why })
+    })
 }
 
 #[cfg(test)]
@@ -446,6 +463,11 @@ mod tests {
             let state = whole.save();
             let mut smaller = learner(&Config { buffer_size: 299, ..config.clone() }, 1);
             assert!(smaller.restore(&state).is_err());
+            let mut damaged = state.clone();
+            damaged.put("replay.windows.actions", &[4, n_step], &vec![2_u32; 4 * n_step]);
+            let error = whole.restore(&damaged).unwrap_err().to_string();
+            assert!(error.contains("'replay.windows.actions'") && error.contains("an action 2"), "{error}");
+            whole.restore(&state).unwrap();
         }
     }
 
@@ -493,6 +515,42 @@ mod tests {
         let mut learner = Dqn::new(&config, tic_tac_toe(6), 1, Arc::new(Pool::new(1))).unwrap();
         // An illegal move would be an error of the environment.
         learnt_after(&mut learner, 1_200);
+        // And what is legal next are the free cells, but where nothing follows.
+        let replay = &learner.replay;
+        let goes_on = (0..replay.len() as u32).filter(|place| replay.discount(*place) > 0.0);
+        for place in goes_on.clone() {
+            let free: Vec<bool> = replay.next_obs(place)[..9].iter().map(|cell| *cell == 0.0).collect();
+            assert_eq!(replay.next_mask(place), free);
+        }
+        assert!(goes_on.count() > 50);
+    }
+
+    /// Of two actions the better one is not legal next: its value must not count, neither with one network nor with two.
+    #[test]
+    fn the_best_next_action_is_a_legal_one() {
+        for double_q in [false, true] {
+            let config = Config { double_q, hidden: Vec::new(), learning_starts: 0, ..small() };
+            let mut learner = Dqn::new(&config, tic_tac_toe(4), 1, Arc::new(Pool::new(1))).unwrap();
+            learnt_after(&mut learner, 8);
+            // Values are biases alone: a cell is worth its number, 8 for the last one.
+            let biases = learner.target.len() - 9;
+            let number = |i: usize| if i < biases { 0.0 } else { (i - biases) as f32 };
+            learner.target.iter_mut().enumerate().for_each(|(i, weight)| *weight = number(i));
+            learner.learning.parameters.copy_from_slice(&learner.target);
+            let mut report = Report::default();
+            learner.update(&mut report).unwrap();
+            // The mean loss by hand.
+            let loss = |place: u32| {
+                let mask = learner.replay.next_mask(place);
+                let next = (0..9).rev().find(|cell| mask[*cell]).unwrap() as f32;
+                let target = learner.replay.reward(place) + learner.replay.discount(place) * next;
+                f64::from(learner.replay.action(place) as f32 - target).powi(2)
+            };
+            let mean = learner.places.iter().map(|place| loss(*place)).sum::<f64>() / learner.places.len() as f64;
+            let (tag, found) = report.means().next().unwrap();
+            assert_eq!(tag, "losses/td_loss");
+            assert!((found - mean).abs() < 1e-4 * mean, "{found} and {mean}");
+        }
     }
 
     #[test]

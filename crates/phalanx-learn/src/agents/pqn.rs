@@ -131,9 +131,9 @@ impl Config {
             rows <= u32::MAX as usize,
             "rollout_steps",
             self.rollout_steps,
-            "fewer: a roll-out has 2^32 transitions",
+            "fewer, for a roll-out of fewer than 2^32 transitions",
         )?;
-        if rows % self.num_minibatches != 0 {
+        if !rows.is_multiple_of(self.num_minibatches) {
             let why = format!(
                 "is {}, which does not divide the {rows} transitions of a roll-out (agent.rollout_steps {} times \
                  agent.num_envs {}) into equal minibatches of at least 1",

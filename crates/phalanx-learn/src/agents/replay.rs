@@ -325,7 +325,7 @@ mod tests {
     /// A step of environment 0 from `from` to `from + 1` that pays `from`.
     fn step(replay: &mut Replay, from: usize, end: u8) {
         replay.begin(&[from as f32, 0.0], &[from as i32, 0]);
-        replay.step(0, from as f32, end, &[from as f32 + 1.0], &[true, from % 2 == 0]);
+        replay.step(0, from as f32, end, &[from as f32 + 1.0], &[true, from.is_multiple_of(2)]);
     }
 
     fn row(replay: &Replay, place: u32) -> (f32, i32, f32, f32, f32) {
