@@ -1,0 +1,171 @@
+//! Training and evaluation from the command line: what is written, what is refused, and what a kill leaves behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn phalanx(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    phalanx(folder, arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The sentence on standard error of a command that must be refused.
+fn refusal(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+    text
+}
+
+const SMALL: [&str; 6] = [
+    "env=CartPole-v1",
+    "agent=ppo",
+    "run.num_envs=8",
+    "run.total_timesteps=16384",
+    "run.eval_frequency=1024",
+    "run.checkpoint_frequency=256",
+];
+
+fn train(folder: &Path, more: &[&str]) -> (PathBuf, Value) {
+    let arguments = [&["train", "--json", "--quiet"], more].concat();
+    let document = json(&run(folder, &arguments));
+    (folder.join(document["run_dir"].as_str().unwrap()), document)
+}
+
+/// The bytes of an agent without what differs from run to run.
+fn weights(run: &Path) -> Vec<u8> {
+    fs::read(run.join("checkpoints/final.safetensors")).unwrap()
+}
+
+#[test]
+fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, document) = train(folder.path(), &[&SMALL[..], &["log.tensorboard=true"]].concat());
+    assert_eq!(document["training_global_steps"], 16_384);
+    assert_eq!(document["num_eval_checkpoints"], 2);
+    for file in ["config.toml", "results.json", "metrics.csv", "metrics.jsonl", "run_metadata.json"] {
+        assert!(path.join(file).is_file(), "{file}");
+    }
+    assert!(fs::read_dir(&path).unwrap().flatten().any(|e| e.file_name().to_string_lossy().contains("tfevents")));
+    let metadata: Value = serde_json::from_slice(&fs::read(path.join("run_metadata.json")).unwrap()).unwrap();
+    assert_eq!(metadata["status"], "ok");
+
+    let evaluated = |name: &str| {
+        let arguments = ["evaluate", path.to_str().unwrap(), "--json", "--episodes", "10", "--checkpoint", name];
+        json(&run(folder.path(), &arguments))
+    };
+    // The run's own last evaluation, played again.
+    assert_eq!(evaluated("final")["mean_return"], document["final_eval_return_mean"]);
+    assert_eq!(evaluated("step_00002048")["global_step"], 2048);
+}
+
+/// Neither threads nor evaluations are part of what is learnt.
+#[test]
+fn the_same_seed_gives_the_same_weights_for_any_threads_and_evaluations() {
+    let folder = tempfile::tempdir().unwrap();
+    for (agent, more) in [
+        ("agent=ppo", "run.rollout_steps=64"),
+        ("agent=pqn", "run.rollout_steps=64"),
+        ("agent=dqn", "agent.learning_starts=500"),
+    ] {
+        let common = ["env=CartPole-v1", agent, more, "run.num_envs=8", "run.total_timesteps=8192", "--"];
+        let common = &common[..5];
+        let of = |others: &[&str]| {
+            let (path, _) = train(folder.path(), &[common, others].concat());
+            let text = fs::read(path.join("checkpoints/final.safetensors")).unwrap();
+            agent_tensors(&text)
+        };
+        let first = of(&["run.threads=1", "run.eval_frequency=0"]);
+        assert!(first == of(&["run.threads=2", "run.eval_frequency=100", "run.eval_rollouts=3"]), "{agent}");
+        assert!(first != of(&["run.threads=1", "run.eval_frequency=0", "run.seed=7"]), "{agent}");
+    }
+}
+
+/// The arrays of a checkpoint, after its header.
+fn agent_tensors(file: &[u8]) -> Vec<u8> {
+    let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    file[8 + header..].to_vec()
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        "env=CartPole-v1",
+        "agent=ppo",
+        "run.num_envs=8",
+        "run.rollout_steps=32",
+        "run.total_timesteps=65536",
+        "run.eval_frequency=2048",
+        "run.checkpoint_frequency=128",
+        "agent.num_minibatches=1",
+    ];
+    let (whole, _) = train(folder.path(), &settings);
+    for (i, delay) in [30, 90, 150].into_iter().enumerate() {
+        let root = folder.path().join(format!("killed{i}"));
+        fs::create_dir(&root).unwrap();
+        let arguments = [&["train", "--quiet"][..], &settings].concat();
+        let mut child = phalanx(&root, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Some(path) = only_run(&root) else { continue };
+        let resumed = run(&root, &["train", "--resume", path.to_str().unwrap(), "--json", "--quiet"]);
+        if !resumed.status.success() {
+            let text = String::from_utf8_lossy(&resumed.stderr);
+            assert!(text.contains("no checkpoint to go on from") || text.contains("config.toml"), "{text}");
+            continue;
+        }
+        assert!(agent_tensors(&weights(&whole)) == agent_tensors(&weights(&path)), "killed after {delay} ms");
+        let rows = |run: &Path| fs::read_to_string(run.join("metrics.csv")).unwrap().lines().count();
+        assert_eq!(rows(&whole), rows(&path), "each step is logged once");
+    }
+}
+
+fn only_run(root: &Path) -> Option<PathBuf> {
+    let inside = |path: &Path| fs::read_dir(path).ok()?.flatten().next().map(|entry| entry.path());
+    inside(&inside(&root.join("outputs"))?)
+}
+
+#[test]
+fn bad_settings_and_runs_get_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (arguments, expected) in [
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.gama=0.9"], "gamma"),
+        (vec!["train", "env=CartPole-v1", "agent=pppo"], "did you mean 'ppo'"),
+        (vec!["train", "env=CartPol-v1", "agent=ppo"], "did you mean 'CartPole-v1'"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.gamma=2"], "agent.gamma"),
+        (vec!["train", "env=Pendulum-v1", "agent=dqn"], "discrete"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "env.max_step=9"], "max_steps"),
+        (vec!["evaluate", "nowhere"], "there is no such folder"),
+        (vec!["train", "--resume", "nowhere"], "there is no such folder"),
+    ] {
+        let text = refusal(at, &arguments);
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+    assert!(fs::read_dir(at).unwrap().next().is_none(), "nothing is left behind");
+    let (path, _) = train(at, &["env=TwoArmedBandit-v0", "agent=random", "run.total_timesteps=100"]);
+    let checkpoint = path.join("checkpoints/final.safetensors");
+    let mut bytes = fs::read(&checkpoint).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&checkpoint, bytes).unwrap();
+    let text = refusal(at, &["evaluate", path.to_str().unwrap(), "--checkpoint", "final"]);
+    assert!(text.contains("final.safetensors"), "{text}");
+}
