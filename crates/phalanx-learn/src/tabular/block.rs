@@ -300,26 +300,30 @@ impl<T: Value> Block<T> {
 
     fn note_transitions(&mut self) -> Result<()> {
         let (mut ends, mut truncations) = (0, false);
+        // All as long as there are agents, and known to be.
+        let agents = self.transitions.len();
+        let out = &self.out;
+        let (rewards, terminated, truncated) =
+            (&out.rewards[..agents], &out.terminated[..agents], &out.truncated[..agents]);
+        let (returns, lengths, costs) =
+            (&out.final_returns[..agents], &out.final_lengths[..agents], &out.final_costs[..agents]);
+        let (states, actions, words) = (&self.states[..agents], &self.actions[..agents], &self.draws.explore[..agents]);
+        let (next_states, next_legal) = (&self.next_states[..agents], &self.next_legal[..agents]);
         for (i, transition) in self.transitions.iter_mut().enumerate() {
-            let (terminated, truncated) = (self.out.terminated[i], self.out.truncated[i]);
             *transition = Transition {
-                state: self.states[i],
-                action: self.actions[i] as u32,
-                reward: self.out.rewards[i],
-                next_state: self.next_states[i],
-                next_legal: if terminated { 0 } else { self.next_legal[i] },
+                state: states[i],
+                action: actions[i] as u32,
+                reward: rewards[i],
+                next_state: next_states[i],
+                next_legal: next_legal[i] & u32::from(terminated[i]).wrapping_sub(1),
                 next_action: None,
                 // The lowest bit of a word has no part in whether the word is below a bound.
-                second: self.draws.explore[i] & 1 == 1,
+                second: words[i] & 1 == 1,
             };
             // Written in any case, kept only if it was an end: nobody can predict those.
-            self.ends[ends] = EndedEpisode {
-                episode_return: self.out.final_returns[i],
-                length: self.out.final_lengths[i],
-                cost: self.out.final_costs[i],
-            };
-            ends += usize::from(terminated | truncated);
-            truncations |= truncated & !terminated;
+            self.ends[ends] = EndedEpisode { episode_return: returns[i], length: lengths[i], cost: costs[i] };
+            ends += usize::from(terminated[i] | truncated[i]);
+            truncations |= truncated[i] & !terminated[i];
         }
         self.ended.extend_from_slice(&self.ends[..ends]);
         if truncations { self.note_truncations() } else { Ok(()) }

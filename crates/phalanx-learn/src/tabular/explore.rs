@@ -26,9 +26,6 @@ pub const fn all_legal(actions: usize) -> u32 {
     if actions >= MASKED_ACTIONS { u32::MAX } else { (1 << actions) - 1 }
 }
 
-/// Values that are compared side by side.
-const LANES: usize = 8;
-
 #[inline(always)]
 fn larger<T: Value>(a: T, b: T) -> T {
     if b > a { b } else { a }
@@ -36,30 +33,19 @@ fn larger<T: Value>(a: T, b: T) -> T {
 
 /// The largest value of a row among the legal actions; minus infinity if there is none.
 #[inline(always)]
-pub fn max_legal<T: Value>(row: &[T], legal: u32) -> T {
-    if row.len() > MASKED_ACTIONS {
-        return row.iter().copied().fold(T::neg_infinity(), larger);
-    }
-    let allowed = |value: T, bit: u32| if bit & 1 == 1 { value } else { T::neg_infinity() };
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    let mut lanes = [T::neg_infinity(); LANES];
-    let mut legal = legal;
-    for chunk in chunks {
-        for (lane, best) in lanes.iter_mut().enumerate() {
-            *best = larger(*best, allowed(chunk[lane], legal >> lane));
-        }
-        legal = legal.checked_shr(LANES as u32).unwrap_or(0);
-    }
+pub fn max_legal<T: Value>(row: &[T], mut legal: u32) -> T {
     let mut max = T::neg_infinity();
-    if !chunks.is_empty() {
-        // As a tree, which stays in lanes.
-        for half in [4, 2, 1] {
-            (0..half).for_each(|lane| lanes[lane] = larger(lanes[lane], lanes[lane + half]));
-        }
-        max = lanes[0];
+    if row.len() > MASKED_ACTIONS {
+        return row.iter().copied().fold(max, larger);
     }
-    for (lane, value) in rest.iter().enumerate() {
-        max = larger(max, allowed(*value, legal >> lane));
+    let (eights, rest) = row.as_chunks();
+    for values in eights {
+        max = larger(max, T::max_of_eight(values, legal));
+        legal >>= 8;
+    }
+    for value in rest {
+        max = larger(max, value.if_legal(legal));
+        legal >>= 1;
     }
     max
 }
@@ -68,15 +54,15 @@ pub fn max_legal<T: Value>(row: &[T], legal: u32) -> T {
 #[inline(always)]
 pub fn best_legal<T: Value>(row: &[T], legal: u32) -> u32 {
     let max = max_legal(row, legal);
-    let (chunks, rest) = row.as_chunks::<LANES>();
+    let (eights, rest) = row.as_chunks();
     let (mut best, mut first) = (0, 0);
-    for chunk in chunks {
-        let equal = (0..LANES).fold(0, |bits, lane| bits | u32::from(chunk[lane] == max) << lane);
-        best |= equal << first;
-        first += LANES as u32;
+    for values in eights {
+        best |= T::equal_of_eight(values, max) << first;
+        first += 8;
     }
-    for (lane, value) in rest.iter().enumerate() {
-        best |= u32::from(*value == max) << (first + lane as u32);
+    for value in rest {
+        best |= u32::from(*value == max) << first;
+        first += 1;
     }
     // None is the best of values that are no numbers.
     if best & legal == 0 { legal } else { best & legal }
@@ -116,8 +102,7 @@ pub fn choose<T: Value>(row: &[T], legal: u32, explore: u64, words: [u32; 2], ti
         return Some(choose_of_many(row, explores, words[1], ties));
     }
     // The best are found even if nobody asks: whether somebody does, no processor could predict.
-    let best = best_legal(row, legal);
-    let candidates = if explores { legal } else { best };
+    let candidates = best_legal(row, legal) | legal & u32::from(explores).wrapping_neg();
     Some(match ties {
         Ties::First if !explores => candidates.trailing_zeros() as usize,
         _ => pick(candidates, words[1], row.len()),

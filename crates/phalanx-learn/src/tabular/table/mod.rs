@@ -18,6 +18,7 @@ mod sparse;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use phalanx_core::lanes::{LaneValue, Lanes, Mask, Mask8, Real, f32x8};
 use serde::{Deserialize, Serialize};
 
 pub use dense::Dense;
@@ -39,6 +40,12 @@ pub trait Value: Scalar + Element + Serialize {
     fn write_to(self, bytes: &mut Vec<u8>);
     /// The value of as many bytes as it has.
     fn read_from(bytes: &[u8]) -> Self;
+    /// The value if the lowest bit is set, else minus infinity; without a branch, because masks have no pattern.
+    fn if_legal(self, bit: u32) -> Self;
+    /// The largest of eight values whose bits are set; minus infinity if none is.
+    fn max_of_eight(values: &[Self; 8], legal: u32) -> Self;
+    /// Which of eight values equal `value`, a bit each.
+    fn equal_of_eight(values: &[Self; 8], value: Self) -> u32;
     /// What threads see; some other thread may already know better.
     fn load(shared: &Self::Shared) -> Self;
     /// Replaces the value whatever it has become meanwhile.
@@ -48,7 +55,7 @@ pub trait Value: Scalar + Element + Serialize {
 }
 
 macro_rules! value {
-    ($type:ty, $numpy:literal, $atomic:ty) => {
+    ($type:ty, $bits:ty, $numpy:literal, $atomic:ty, $masked:expr, $equal:expr) => {
         impl Value for $type {
             const NUMPY: &'static str = $numpy;
             type Shared = $atomic;
@@ -59,6 +66,30 @@ macro_rules! value {
 
             fn read_from(bytes: &[u8]) -> Self {
                 Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
+            }
+
+            #[inline(always)]
+            fn if_legal(self, bit: u32) -> Self {
+                let keep = <$bits>::from(bit & 1).wrapping_neg();
+                Self::from_bits(self.to_bits() & keep | Self::NEG_INFINITY.to_bits() & !keep)
+            }
+
+            #[inline(always)]
+            fn max_of_eight(values: &[Self; 8], legal: u32) -> Self {
+                let mut lanes: [Self; 8] = $masked(values, legal);
+                // As a tree, which stays in lanes.
+                for half in [4, 2, 1] {
+                    for lane in 0..half {
+                        let (a, b) = (lanes[lane], lanes[lane + half]);
+                        lanes[lane] = if b > a { b } else { a };
+                    }
+                }
+                lanes[0]
+            }
+
+            #[inline(always)]
+            fn equal_of_eight(values: &[Self; 8], value: Self) -> u32 {
+                $equal(values, value)
             }
 
             #[inline(always)]
@@ -86,8 +117,28 @@ macro_rules! value {
     };
 }
 
-value!(f32, "<f4", AtomicU32);
-value!(f64, "<f8", AtomicU64);
+value!(
+    f32,
+    u32,
+    "<f4",
+    AtomicU32,
+    |values: &[f32; 8], legal| {
+        let mut lanes = [0.0; 8];
+        let none = <f32x8 as Lanes>::from_slice(&[f32::NEG_INFINITY; 8]);
+        let values = <f32x8 as Lanes>::from_slice(values);
+        <f32x8 as LaneValue>::select(Mask8::from_bits(legal), values, none).write_to(&mut lanes);
+        lanes
+    },
+    |values: &[f32; 8], value| Real::eq(f32x8::from_slice(values), f32x8::from_slice(&[value; 8])).bits()
+);
+value!(
+    f64,
+    u64,
+    "<f8",
+    AtomicU64,
+    |values: &[f64; 8], legal: u32| std::array::from_fn(|lane| values[lane].if_legal(legal >> lane)),
+    |values: &[f64; 8], value| (0..8).fold(0, |bits, lane| bits | u32::from(values[lane] == value) << lane)
+);
 
 /// Which kind of table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
