@@ -76,7 +76,7 @@ pub fn words_below(probability: f64) -> u64 {
 /// A number below `count` from a word; no number is more than 2^-32 likelier than another.
 #[inline(always)]
 fn scale(word: u32, count: u32) -> u32 {
-    (u64::from(word) * u64::from(count) >> 32) as u32
+    ((u64::from(word) * u64::from(count)) >> 32) as u32
 }
 
 /// One of the set bits, each as likely; which one for which word has no meaning.

@@ -8,7 +8,6 @@
 //! *Asynchronous*: every worker learns on the shared table itself, whose values are atomics; nothing waits for
 //! anything, and what comes out depends on who was first.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -60,7 +59,8 @@ impl Default for ParallelSettings {
     }
 }
 
-/// Makes the environments of a shard or a worker, from a seed of their own.
+/// Makes the environments of a shard or a worker, from a seed of their own: the same kind and number each time, on one
+/// thread, since the shards share out the threads.
 pub type MakeBatch<'a> = &'a mut dyn FnMut(u64) -> phalanx_core::Result<Box<dyn Batch>>;
 
 /// A learner on several threads; `make` is called once for each shard or worker.
@@ -108,6 +108,18 @@ fn check(settings: &Settings, sharing: &ParallelSettings) -> Result<Pool> {
         }
     }
     Pool::try_new(threads).map_err(|error| Error::setting("threads", format!("is {threads}, but {error}")))
+}
+
+/// The states and actions of all blocks, and a refusal if they differ.
+fn same_space<'a, T: Value>(blocks: impl Iterator<Item = &'a Block<T>>) -> Result<Space> {
+    let mut first = None;
+    for block in blocks {
+        let here = (block.space(), block.agents());
+        if *first.get_or_insert(here) != here {
+            return Err(Error::setting("env", "must be the same, and as many, for all threads"));
+        }
+    }
+    Ok(first.expect("there is a block").0)
 }
 
 /// Where rows are, by state: an array, most of whose pages are never touched.
@@ -323,7 +335,7 @@ impl<T: Value, B: Table<T>> Sharded<T, B> {
             Ok(Shard { block, values: private(), visits: private(), result: Ok(()) })
         });
         let shards = shards.collect::<Result<Vec<_>>>()?;
-        let space = shards[0].block.space();
+        let space = same_space(shards.iter().map(|shard| &shard.block))?;
         let steps = sharing.steps_per_sync.div_ceil(shards[0].block.agents()) as u64;
         let table = B::new(space.states, space.actions * settings.algorithm.tables());
         let visits = settings.by_visits().then(|| table.clone());
@@ -505,7 +517,6 @@ struct Asynchronous<T: Value> {
     visits: Option<SharedTable<T>>,
     pool: Pool,
     global_step: u64,
-    value: PhantomData<T>,
 }
 
 /// Looks at the schedules of each worker in a unit of work.
@@ -525,11 +536,11 @@ impl<T: Value> Asynchronous<T> {
             Ok(Worker { block, share: 0, seconds: 0.0, result: Ok(()) })
         });
         let workers = workers.collect::<Result<Vec<_>>>()?;
-        let space = workers[0].block.space();
+        let space = same_space(workers.iter().map(|worker| &worker.block))?;
         let table = || SharedTable::new(space.states, space.actions * settings.algorithm.tables());
         let visits = settings.by_visits().then(table);
         let (table, rates) = (table(), Rates::new(workers.len()));
-        Ok(Self { settings, sharing, workers, rates, table, visits, pool, global_step: 0, value: PhantomData })
+        Ok(Self { settings, sharing, workers, rates, table, visits, pool, global_step: 0 })
     }
 }
 
@@ -610,5 +621,71 @@ impl<T: Value> Learner for Asynchronous<T> {
         }
         self.global_step = state.value("global_step")?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(base: &Dense<f64>, changes: &[(usize, usize, f64)]) -> Private<f64> {
+        let mut private = Private::new(base.states());
+        let mut store = Overlay { base, private: &mut private };
+        changes.iter().for_each(|(state, action, value)| store.update(*state, *action, |_| *value));
+        private
+    }
+
+    /// Three updates to 2 and one to 6 of a value that was 1: 1 + (3 · 1 + 1 · 5) / 4.
+    #[test]
+    fn a_merge_is_the_mean_of_changes_by_visits() {
+        let mut table = Dense::<f64>::new(10, 2);
+        (0..10).for_each(|state| table.set(state, 0, 1.0));
+        let often = changed(&table, &[(4, 0, 9.0), (4, 0, 7.0), (4, 0, 2.0), (5, 1, 0.3)]);
+        let once = changed(&table, &[(4, 0, 6.0), (7, 0, -1.0)]);
+        for (joining, shared) in [(Joining::Mean, 3.0), (Joining::Sum, 7.0)] {
+            let mut merged = table.clone();
+            let mut merge = Merge::new(10);
+            for part in 0..2 {
+                merge.join(&table, [&often, &once].into_iter(), |state| state % 2 == part, joining);
+                merge.apply(&mut merged, joining);
+            }
+            let mut expected = table.clone();
+            for (state, action, value) in [(4, 0, shared), (5, 1, 0.3), (7, 0, -1.0)] {
+                expected.set(state, action, value);
+            }
+            assert_eq!(merged, expected);
+        }
+    }
+
+    #[test]
+    fn seeds_of_shards_differ_and_the_first_is_that_of_the_run() {
+        let seeds: std::collections::HashSet<u64> =
+            (0..50).flat_map(|seed| (0..16).map(move |shard| seed_of(seed, shard))).collect();
+        assert_eq!(seeds.len(), 50 * 16);
+        assert_eq!(seed_of(7, 0), 7);
+    }
+
+    /// Without a race both ways to change a shared value do the same.
+    #[test]
+    fn shared_values_change_as_others_do() {
+        for racy in [false, true] {
+            let table = SharedTable::<f32>::new(3, 2);
+            let mut hold = Hold { table: &table, racy };
+            hold.update(2, 1, |value| value + 0.5);
+            hold.update(2, 1, |value| value * 3.0);
+            assert_eq!(hold.row(2, &mut [0.0; 2]), [0.0, 1.5]);
+            assert_eq!(table.to_dense().get(2, 1), 1.5);
+        }
+    }
+
+    #[test]
+    fn no_update_is_lost_between_threads() {
+        let table = SharedTable::<f32>::new(1, 1);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50_000).for_each(|_| Hold { table: &table, racy: false }.update(0, 0, |n| n + 1.0)));
+            }
+        });
+        assert_eq!(table.to_dense().get(0, 0), 200_000.0);
     }
 }
