@@ -65,7 +65,9 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
                 steps_per_sync: agent.steps_per_sync as usize,
             };
             let alone = Arc::new(Pool::new(1));
-            let mut make = |seed: u64| batch(config.run.num_envs, seed, &alone);
+            // Each part has its share of the environments.
+            let parts = if agent.deterministic { sharing.shards } else { sharing.threads };
+            let mut make = |seed: u64| batch((config.run.num_envs / parts).max(1), seed, &alone);
             parallel(of_table(agent, config), sharing, seed, &mut make)?
         }
         AgentConfig::Classical(agent) => {
