@@ -481,6 +481,10 @@ impl Ppo {
                 break;
             }
         }
+        if let Some(weight) = self.parameters.iter().find(|weight| !weight.is_finite()) {
+            let (value, global_step) = (f64::from(*weight), self.global_step);
+            return Err(Error::NotFinite { what: "a weight".to_owned(), value, global_step });
+        }
         self.updates += 1;
         let means = sums.per(rows);
         report.add("charts/learning_rate", learning_rate);

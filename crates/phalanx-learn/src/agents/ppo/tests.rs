@@ -179,6 +179,10 @@ fn what_is_no_number_stops_training_and_leaves_the_weights() {
     assert!(matches!(error, Error::NotFinite { global_step: 512, .. }), "{error}");
     assert!(error.to_string().starts_with("the value loss became NaN at step 512"), "{error}");
     assert_eq!(ppo.parameters, weights);
+    // Steps of this length leave the numbers that there are.
+    let mut ppo = learner(&Config { learning_rate: 1e39, hidden: vec![8], ..Config::default() }, "CartPole-v1", 4, 1);
+    let error = ppo.advance(u64::MAX, &mut Report::default()).unwrap_err();
+    assert!(matches!(error, Error::NotFinite { global_step: 512, .. }), "{error}");
 }
 
 #[test]
