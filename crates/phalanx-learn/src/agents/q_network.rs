@@ -602,22 +602,6 @@ mod tests {
     }
 
     #[test]
-    fn every_preset_is_a_valid_setting_of_a_known_environment() {
-        use crate::agents::{Q_PRESETS, dqn, pqn};
-        let presets: serde_json::Value = toml::from_str(Q_PRESETS).unwrap();
-        for (agent, tables) in presets.as_object().unwrap() {
-            for (env, settings) in tables.as_object().unwrap() {
-                phalanx_envs::registry::find(env).unwrap();
-                match agent.as_str() {
-                    "pqn" => serde_json::from_value::<pqn::Config>(settings.clone()).unwrap().validate().unwrap(),
-                    "dqn" => serde_json::from_value::<dqn::Config>(settings.clone()).unwrap().validate().unwrap(),
-                    other => panic!("there is no agent '{other}'"),
-                }
-            }
-        }
-    }
-
-    #[test]
     fn a_greedy_policy_keeps_its_own_past() {
         // One dense layer that sums up what it sees, with a sign for each action.
         let network = QNetwork::new(2, &[], 2, false);

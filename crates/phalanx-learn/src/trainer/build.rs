@@ -24,15 +24,12 @@ pub(super) fn settings(config: &Config) -> Vec<(String, String)> {
     config.env.settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Observations that the agent sees together.
+/// Observations that the agent is shown together; DQN and PQN stack them themselves.
 pub(super) fn frames(config: &Config) -> usize {
-    let frames = match &config.agent {
-        AgentConfig::Ppo(agent) => agent.frame_stack_n,
-        AgentConfig::Dqn(agent) => agent.frame_stack_n,
-        AgentConfig::Pqn(agent) => agent.frame_stack_n,
+    match &config.agent {
+        AgentConfig::Ppo(agent) => agent.frame_stack_n.max(1),
         _ => 1,
-    };
-    frames.max(1)
+    }
 }
 
 /// The agent of a configuration on its environments, untrained.
