@@ -355,6 +355,9 @@ fn head_of(rules: &[Rule]) -> Option<[Limits<Line>; HEAD]> {
     Some(head)
 }
 
+/// The number of a rule, and what it compares with.
+type Numbered = (usize, Limits<Line>);
+
 /// The constraints of a batch, ready to be compared with states.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
@@ -362,8 +365,8 @@ pub(crate) struct Guard {
     rules: Vec<Rule>,
     /// What is safe of the first signals of an observation, if no rule looks at any other signal.
     head: Option<[Limits<Line>; HEAD]>,
-    /// Of each of these signals the rules with their numbers, if violations are but counted.
-    counted: Option<[Vec<(usize, Limits<Line>)>; HEAD]>,
+    /// Of each of these signals the rules, if violations are but counted.
+    counted: Option<[Vec<Numbered>; HEAD]>,
     /// Mode and constraints in words.
     text: String,
 }

@@ -58,28 +58,27 @@ struct Document<'a> {
 /// What is trained, and from where on.
 struct Task {
     config: Config,
-    directory: RunDirectory,
+    /// The folder of a run that goes on; a new one gets its own when nothing is left to be refused.
+    directory: Option<RunDirectory>,
     checkpoint: Option<Checkpoint>,
 }
 
 impl Task {
-    fn new(args: &TrainArgs, now: SystemTime) -> Result<Self, Failure> {
+    fn new(args: &TrainArgs) -> Result<Self, Failure> {
         if let Some(path) = &args.resume {
             let run = load_run(path)?;
             let Some((_, checkpoint)) = run.last_checkpoint()? else {
                 let why = format!("{} has no checkpoint to go on from (see run.checkpoint_frequency)", path.display());
                 return Err(Failure::input(why));
             };
-            return Ok(Self { config: run.config, directory: run.directory, checkpoint: Some(checkpoint) });
+            return Ok(Self { config: run.config, directory: Some(run.directory), checkpoint: Some(checkpoint) });
         }
         let mut config = Config::load(args.config.as_deref(), args.settings.iter().map(String::as_str))?;
         // Who trains from the command line wants the agent afterwards, unless he says otherwise.
         if !mentions(args, "save_agent_checkpoint")? {
             config.run.save_agent_checkpoint = true;
         }
-        registry::find(&config.env.name)?;
-        let directory = RunDirectory::create(&args.root, &config, now)?;
-        Ok(Self { config, directory, checkpoint: None })
+        Ok(Self { config, directory: None, checkpoint: None })
     }
 }
 
@@ -95,7 +94,8 @@ fn mentions(args: &TrainArgs, key: &str) -> Result<bool, Failure> {
 
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let now = SystemTime::now();
-    let Task { config, directory, checkpoint } = Task::new(args, now)?;
+    let Task { config, directory: mut earlier, checkpoint } = Task::new(args)?;
+    let entry = registry::find(&config.env.name)?;
     config.warnings().iter().for_each(|warning| say!("warning: {warning}"));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -104,19 +104,28 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     }
     let threads = config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut metadata = Metadata::new("train", &config, now, threads);
-    directory.write_metadata(&metadata)?;
 
     let what = format!("{} on {}", config.agent.name(), config.env.name);
     let mut progress = Progress::new(what, config.run.total_timesteps(), args.quiet);
     let mut done = 0;
-    let entry = registry::find(&config.env.name)?;
     let make = |batch: &BatchConfig| entry.batch(batch);
-    let trained = train(&config, &make, Some(&directory), checkpoint.as_ref(), &mut |now| {
+    let mut directory = None;
+    let mut folder = || {
+        let run = match earlier.take() {
+            Some(run) => run,
+            None => RunDirectory::create(&args.root, &config, now)?,
+        };
+        run.write_metadata(&metadata)?;
+        Ok(directory.insert(run).clone().into())
+    };
+    let trained = train(&config, &make, &mut folder, checkpoint.as_ref(), &mut |now| {
         progress.tell(&told(now));
         progress.advance(now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step)));
         !stop.load(Ordering::Relaxed)
     });
     drop(progress);
+    // Without a folder it was refused before it began.
+    let Some(directory) = directory else { return Err(trained.err().map_or(Failure::Verdict(1), Failure::from)) };
     let wall_seconds = start.elapsed().as_secs_f64();
     metadata.duration_seconds = wall_seconds;
     metadata.status = match &trained {

@@ -24,14 +24,14 @@ fn now() -> f64 {
 
 impl Journal {
     /// Opens the files of a run that is at `global_step`; what they have of later steps is dropped.
-    pub(super) fn open(directory: &RunDirectory, config: &Config, global_step: u64) -> Result<Self> {
+    pub(super) fn open(directory: RunDirectory, config: &Config, global_step: u64) -> Result<Self> {
         let folder = directory.path();
         let metrics = MetricsLog::open(folder, config.log.csv, config.log.jsonl, global_step)?;
         let mut events = config.log.tensorboard.then(|| EventFile::create(folder, now(), global_step)).transpose()?;
         if let Some(events) = events.as_mut().filter(|_| global_step == 0) {
             events.text(0, now(), "hyperparameters", &events::hyperparameters(&config.flat()))?;
         }
-        Ok(Self { directory: directory.clone(), metrics, events })
+        Ok(Self { directory, metrics, events })
     }
 
     pub(super) fn scalars(&mut self, global_step: u64, values: &[(&str, f64)]) -> Result<()> {

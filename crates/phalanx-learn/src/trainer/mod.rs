@@ -89,12 +89,12 @@ struct Trainer<'a> {
 
 /// Trains and evaluates as the configuration says.
 ///
-/// Files are written if there is a folder for them. With a run that was stored before, training goes on from its last
-/// complete checkpoint; the configuration is then that of the run.
+/// Files are written if `folder` makes a place for them, which it is asked for when nothing is left to be refused. From
+/// a checkpoint training goes on; the configuration is then that of its run.
 pub fn train(
     config: &Config,
     make: &MakeBatch<'_>,
-    directory: Option<&RunDirectory>,
+    folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
     resume: Option<&Checkpoint>,
     watch: &mut Watch<'_>,
 ) -> Result<Trained> {
@@ -107,7 +107,7 @@ pub fn train(
         results.eval_metrics = checkpoint.state.value("trainer.eval_metrics")?;
         best = checkpoint.best_score;
     }
-    let journal = directory.map(|directory| Journal::open(directory, config, learner.global_step())).transpose()?;
+    let journal = folder()?.map(|directory| Journal::open(directory, config, learner.global_step())).transpose()?;
     let progress = Progress { total: config.run.total_timesteps(), ..Progress::default() };
     let report = Report::default();
     let mut trainer =
@@ -132,7 +132,8 @@ fn cores() -> usize {
 
 /// Where `step` comes to after the next multiple of `interval` (never for 0), but no further than `total`.
 fn next_multiple(step: u64, interval: u64, total: u64) -> u64 {
-    if interval == 0 { total } else { ((step / interval + 1).saturating_mul(interval)).min(total) }
+    let passed = step.checked_div(interval);
+    passed.map_or(total, |passed| (passed + 1).saturating_mul(interval).min(total))
 }
 
 impl Trainer<'_> {
@@ -162,13 +163,16 @@ impl Trainer<'_> {
                 let found = self.evaluate()?;
                 self.note_evaluation(&found)?;
             }
-            if passed(log_interval) || passed(eval_interval) {
+            // Before a checkpoint, too: a run that goes on from it has the same intervals then.
+            if [log_interval, eval_interval, checkpoint_interval].into_iter().any(passed) {
                 self.log()?;
             }
-            if checkpoint_interval > 0 && passed(checkpoint_interval) && step < total {
-                if let Some(journal) = &self.journal {
-                    journal.checkpoint(&checkpoint::step_name(step), &self.checkpoint())?;
-                }
+            if checkpoint_interval > 0
+                && passed(checkpoint_interval)
+                && step < total
+                && let Some(journal) = &self.journal
+            {
+                journal.checkpoint(&checkpoint::step_name(step), &self.checkpoint())?;
             }
             if !watch(&self.progress) && step < total {
                 return Ok(false);

@@ -97,6 +97,6 @@ mod tests {
         assert_eq!(name("ccasr-gfp-control"), Some("presets/pqn/gene-circuit.toml"));
         assert_eq!(name("cartpole-V1"), Some("presets/pqn/CartPole-v1.toml"));
         assert_eq!(name("Other-v0"), Some("presets/pqn/default.toml"));
-        assert_eq!(create_config("gene-circuit", "pqn", &[]).unwrap().run.total_timesteps(), 5_160_960);
+        assert_eq!(create_config("gene-circuit", "pqn", &[]).unwrap().run.total_timesteps(), 3_145_728);
     }
 }
