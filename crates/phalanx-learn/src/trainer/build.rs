@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::MakeBatch;
 use crate::agents::{dqn, ppo, pqn};
 use crate::classical::Classical;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::run::agents::{AgentConfig, DqnConfig, PpoConfig, PqnConfig, QLearningConfig, TdLoss};
 use crate::run::config::Config;
@@ -32,8 +32,27 @@ pub(super) fn frames(config: &Config) -> usize {
     }
 }
 
+/// Refuses what would be accepted in silence and not done.
+fn check(config: &Config) -> Result<()> {
+    if config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play") {
+        let why = "is self_play, where both sides share one agent, but must be random or minimax to train from here";
+        return Err(Error::setting("env.opponent", why));
+    }
+    let run = &config.run;
+    let unused = [
+        ("run.auto_tune", run.auto_tune),
+        ("run.scan_chunk_size", run.scan_chunk_size.is_some()),
+        ("run.eval_render_videos", run.eval_render_videos),
+    ];
+    match unused.iter().find(|(_, given)| *given) {
+        Some((key, _)) => Err(Error::setting(*key, "has no effect in training yet: leave it out")),
+        None => Ok(()),
+    }
+}
+
 /// The agent of a configuration on its environments, untrained.
 pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -> Result<Box<dyn Learner>> {
+    check(config)?;
     let seed = config.run.seed;
     let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>| {
         make(&BatchConfig {
