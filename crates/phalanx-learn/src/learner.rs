@@ -5,6 +5,22 @@ use phalanx_core::batch::ActionsMut;
 use crate::error::Result;
 use crate::state::State;
 
+/// How long a run is, which settings that are shares of it refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Environments.
+    pub num_envs: usize,
+    /// Steps of each.
+    pub steps_per_env: u64,
+}
+
+impl Length {
+    /// Steps of all environments.
+    pub fn total(&self) -> u64 {
+        self.steps_per_env.saturating_mul(self.num_envs as u64)
+    }
+}
+
 /// An agent in training on its own batch of environments.
 ///
 /// What it learns depends on its settings and its seed only: not on the number of threads, and not on how the steps
@@ -12,6 +28,12 @@ use crate::state::State;
 pub trait Learner: Send {
     /// Steps of all environments so far.
     fn global_step(&self) -> u64;
+
+    /// Steps of all environments that it cannot learn from less than, such as those of a roll-out: a run has a whole
+    /// number of units, one at least.
+    fn unit(&self) -> u64 {
+        1
+    }
 
     /// Learns on for one unit of its work (a roll-out with its updates, a block of steps), but not beyond
     /// `last_step` steps of all environments unless a unit does not fit; what happened is added to `report`.

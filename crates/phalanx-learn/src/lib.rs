@@ -6,6 +6,7 @@
 //! | [`classical`] | random, PID, bang-bang and periodic policies as agents |
 //! | [`evaluation`] | how good an agent is: whole episodes with its best actions |
 //! | [`learner`] | what the trainer knows of an agent |
+//! | `memory` | what arrays will take, before they are made |
 //! | [`nn`] | small networks: layers, gradients, initialisation, optimisers, schedules, action distributions |
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
@@ -20,6 +21,7 @@ pub mod classical;
 mod error;
 pub mod evaluation;
 pub mod learner;
+mod memory;
 pub mod nn;
 pub mod random;
 pub mod returns;

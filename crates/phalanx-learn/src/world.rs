@@ -8,6 +8,7 @@ use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 
 use crate::error::{Error, Result};
 use crate::learner::{EndedEpisode, Report};
+use crate::memory::Bytes;
 use crate::state::State;
 
 /// Environments and the arrays that their steps write to.
@@ -43,6 +44,10 @@ impl World {
         }
         let (num_envs, dim) = (batch.num_envs(), spec.observation.dim());
         let flags = spec.action.mask_len().filter(|_| spec.action_mask != ActionMask::None).unwrap_or(0);
+        if frames > 1 {
+            let stacks = Bytes::of::<f32>(&[2, num_envs, dim, frames]);
+            stacks.require("agent.frame_stack_n", frames, "the stacked observations")?;
+        }
         let masks = vec![true; num_envs * flags];
         let mut buffers = StepBuffers::new(num_envs, dim);
         batch.reset_into(Reset::All, ObsMut::F32(&mut buffers.obs))?;

@@ -20,145 +20,98 @@ use std::sync::Arc;
 
 use phalanx_core::batch::{Actions, ActionsMut};
 use phalanx_core::pool::{Pool, Rows};
-use serde::{Deserialize, Serialize};
 
 use self::loss::{Coefficients, Sums, explained_variance, normaliser};
 use self::normalize::{Moments, RewardScale};
-use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch};
+use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch, record_len};
+use super::limits::{Rollouts, check_keys, network_bytes};
 use crate::error::{Error, Result};
-use crate::learner::{Greedy, Learner, Report};
+use crate::learner::{Greedy, Learner, Length, Report};
+use crate::memory::Bytes;
 use crate::nn::parallel::{Shares, TILE};
-use crate::nn::{Optimizer, Rule, clip_norm};
+use crate::nn::{Optimizer, Rule, Schedule, clip_norm};
 use crate::random::{Purpose, Random};
 use crate::returns::Steps;
+use crate::run::settings::{
+    Complaint, Section, any, at_least_one, layers, not_negative, optional, positive, section, share,
+};
 use crate::state::State;
 use crate::world::World;
 
-/// Settings of [`Ppo`]; the defaults are CleanRL's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Steps of all environments in the whole run, over which annealing goes; default 500,000.
-    pub total_timesteps: u64,
-    /// Adam's learning rate; default 2.5e-4.
-    pub learning_rate: f64,
-    /// Whether the learning rate falls linearly to 0; default true.
-    pub anneal_lr: bool,
-    /// The discount factor; default 0.99.
-    pub gamma: f64,
-    /// How much later steps count in an advantage; default 0.95.
-    pub gae_lambda: f64,
-    /// Steps of each environment in a roll-out; default 128.
-    pub rollout_steps: usize,
-    /// Parts that a roll-out is cut into, each for one gradient; default 4.
-    pub num_minibatches: usize,
-    /// Passes over a roll-out; default 4.
-    pub num_epochs: usize,
-    /// How far the ratio of probabilities may be from 1 for a gain to count; default 0.2.
-    pub clip_coef: f64,
-    /// Whether `clip_coef` falls linearly to 0; default false.
-    pub anneal_clip: bool,
-    /// Whether the advantages of a minibatch are brought to mean 0 and spread 1; default true.
-    pub norm_adv: bool,
-    /// Whether values, too, are kept within `clip_coef` of the old ones; default true.
-    pub clip_vloss: bool,
-    /// Weight of the entropy; default 0.01.
-    pub ent_coef: f64,
-    /// Weight of the value loss; default 0.5.
-    pub vf_coef: f64,
-    /// The longest gradient; default 0.5.
-    pub max_grad_norm: f64,
-    /// Passes end when the policy is this far from the old one, in nats; default none.
-    pub target_kl: Option<f64>,
-    /// Widths of the hidden layers of actor and critic, each followed by tanh; default 64, 64.
-    pub hidden: Vec<usize>,
-    /// Adam's epsilon; default 1e-5.
-    pub adam_eps: f64,
-    /// Rewards are multiplied by this; default 1.
-    pub reward_scale: f64,
-    /// Whether observations are brought to mean 0 and spread 1 by what was seen in training; default false.
-    pub normalize_observations: bool,
-    /// Whether rewards are divided by the spread of the discounted returns seen in training; default false.
-    pub normalize_rewards: bool,
-    /// The first logarithm of the standard deviation of continuous actions; default 0.
-    pub log_std_init: f64,
-    /// Whether continuous actions are brought into their bounds by tanh instead of by clipping; default false.
-    pub squash: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            total_timesteps: 500_000,
-            learning_rate: 2.5e-4,
-            anneal_lr: true,
-            gamma: 0.99,
-            gae_lambda: 0.95,
-            rollout_steps: 128,
-            num_minibatches: 4,
-            num_epochs: 4,
-            clip_coef: 0.2,
-            anneal_clip: false,
-            norm_adv: true,
-            clip_vloss: true,
-            ent_coef: 0.01,
-            vf_coef: 0.5,
-            max_grad_norm: 0.5,
-            target_kl: None,
-            hidden: vec![64, 64],
-            adam_eps: 1e-5,
-            reward_scale: 1.0,
-            normalize_observations: false,
-            normalize_rewards: false,
-            log_std_init: 0.0,
-            squash: false,
-        }
+section! {
+    /// Settings of proximal policy optimisation. Defaults: CleanRL's `ppo.py`.
+    PpoConfig in "agent" {
+        /// Adam's learning rate at the start. 2.5e-4.
+        learning_rate: f64 = 2.5e-4, positive;
+        /// Whether the learning rate falls linearly to 0, by update. True.
+        anneal_lr: bool = true, any;
+        /// Adam's ε. 1e-5.
+        adam_eps: f64 = 1e-5, positive;
+        /// The discount. 0.99.
+        gamma: f64 = 0.99, share;
+        /// λ of the generalised advantages. 0.95.
+        gae_lambda: f64 = 0.95, share;
+        /// Steps of each environment in a roll-out. 128.
+        rollout_steps in "run": usize = 128, at_least_one;
+        /// Parts a roll-out is cut into for the updates of an epoch. 4.
+        num_minibatches: usize = 4, at_least_one;
+        /// Times a roll-out is learnt from. 4.
+        num_epochs: usize = 4, at_least_one;
+        /// How far the ratio of probabilities counts, and a value may move if `clip_vloss`. 0.2.
+        clip_coef: f64 = 0.2, positive;
+        /// Whether `clip_coef` falls linearly to 0, by update. False.
+        anneal_clip: bool = false, any;
+        /// Whether advantages are normalised in each minibatch. True.
+        norm_adv: bool = true, any;
+        /// Whether the value loss is clipped. True.
+        clip_vloss: bool = true, any;
+        /// Weight of the entropy. 0.01.
+        ent_coef: f64 = 0.01, not_negative;
+        /// Weight of the value loss. 0.5.
+        vf_coef: f64 = 0.5, not_negative;
+        /// Largest norm of a gradient. 0.5.
+        max_grad_norm: f64 = 0.5, positive;
+        /// Divergence beyond which the epochs of an update stop. None.
+        target_kl: Option<f64> = None, optional(positive);
+        /// Sizes of the hidden tanh layers, of actor and critic each. [64, 64].
+        hidden: Vec<usize> = vec![64, 64], layers;
+        /// Logarithm of the standard deviation of continuous actions at the start. 0.
+        log_std_init: f64 = 0.0, log_deviation;
+        /// Whether continuous actions are brought into their bounds by tanh instead of by clipping. False.
+        squash: bool = false, any;
+        /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
+        frame_stack_n: usize = 0, any;
+        /// What rewards are multiplied by before learning. 1.
+        reward_scale: f64 = 1.0, positive;
+        /// Whether observations are normalised by their running mean and variance. False.
+        norm_obs: bool = false, any;
+        /// Whether rewards are divided by the running deviation of discounted returns. False.
+        norm_reward: bool = false, any;
     }
 }
 
-impl Config {
-    /// Checks the settings, alone and with the number of environments.
-    pub fn validate(&self, num_envs: usize) -> Result<()> {
-        let real = |key: &str, value: f64, is_allowed: bool, allowed: &str| {
-            let fine = value.is_finite() && is_allowed;
-            let why = || format!("is {value}, but must be {allowed}");
-            if fine { Ok(()) } else { Err(Error::setting(format!("agent.{key}"), why())) }
-        };
-        let count = |key: &str, value: usize| real(key, value as f64, value > 0, "at least 1");
-        let positive = |key: &str, value: f64| real(key, value, value > 0.0, "above 0");
-        let weight = |key: &str, value: f64| real(key, value, value >= 0.0, "0 or more");
-        let share = |key: &str, value: f64| real(key, value, (0.0..=1.0).contains(&value), "from 0 to 1");
-        count("total_timesteps", self.total_timesteps as usize)?;
-        positive("learning_rate", self.learning_rate)?;
-        share("gamma", self.gamma)?;
-        share("gae_lambda", self.gae_lambda)?;
-        count("rollout_steps", self.rollout_steps)?;
-        count("num_minibatches", self.num_minibatches)?;
-        count("num_epochs", self.num_epochs)?;
-        positive("clip_coef", self.clip_coef)?;
-        weight("ent_coef", self.ent_coef)?;
-        weight("vf_coef", self.vf_coef)?;
-        positive("max_grad_norm", self.max_grad_norm)?;
-        self.target_kl.map_or(Ok(()), |value| positive("target_kl", value))?;
-        positive("adam_eps", self.adam_eps)?;
-        positive("reward_scale", self.reward_scale)?;
-        real("log_std_init", self.log_std_init, self.log_std_init.abs() <= 20.0, "from -20 to 20")?;
-        if self.hidden.contains(&0) {
-            return Err(Error::setting("agent.hidden", "has a layer of width 0, but each must be at least 1"));
-        }
-        let rows = num_envs.saturating_mul(self.rollout_steps);
-        if !rows.is_multiple_of(self.num_minibatches) {
+fn log_deviation(value: &f64) -> Complaint {
+    (value.abs() > 20.0).then_some("from -20 to 20")
+}
+
+impl PpoConfig {
+    /// Refuses settings that cannot work for a run of this length.
+    pub fn check(&self, length: Length) -> Result<()> {
+        check_keys(self)?;
+        let minibatch = self.rollouts(length)?.minibatch;
+        if minibatch == 1 && self.norm_adv {
             let why = format!(
-                "is {}, but must divide the {rows} steps of a roll-out (rollout_steps {} in {num_envs} environments)",
-                self.num_minibatches, self.rollout_steps
+                "is {}, but must be smaller: the normalised advantage of a single transition is 0 (or \
+                 agent.norm_adv = false)",
+                self.num_minibatches
             );
             return Err(Error::setting("agent.num_minibatches", why));
         }
-        if u32::try_from(rows).is_err() {
-            let why = format!("is {}: a roll-out of {rows} steps is too long", self.rollout_steps);
-            return Err(Error::setting("agent.rollout_steps", why));
-        }
         Ok(())
+    }
+
+    fn rollouts(&self, length: Length) -> Result<Rollouts> {
+        Rollouts::new(length, self.rollout_steps, self.num_minibatches)
     }
 }
 
@@ -181,10 +134,39 @@ struct Rollout {
     records: Vec<f32>,
 }
 
+impl Rollout {
+    fn new(rows: usize, dim: usize, flags: usize, components: usize) -> Self {
+        Self {
+            obs: vec![0.0; rows * dim],
+            masks: vec![true; rows * flags],
+            actions: vec![0.0; rows * components],
+            log_probs: vec![0.0; rows],
+            values: vec![0.0; rows],
+            rewards: vec![0.0; rows],
+            terminated: vec![false; rows],
+            truncated: vec![false; rows],
+            next_values: vec![0.0; rows],
+            advantages: vec![0.0; rows],
+            returns: vec![0.0; rows],
+            records: vec![0.0; rows * record_len(dim, components)],
+        }
+    }
+
+    /// What it takes, and the order of its rows.
+    fn bytes(rows: usize, dim: usize, flags: usize, components: usize) -> Bytes {
+        let reals = [dim, components, 6, record_len(dim, components)];
+        let bytes = Bytes::of::<u32>(&[rows]).and(Bytes::of::<bool>(&[rows, flags + 2]));
+        reals.into_iter().fold(bytes, |bytes, width| bytes.and(Bytes::of::<f32>(&[rows, width])))
+    }
+}
+
 /// PPO in training.
 #[derive(Debug)]
 pub struct Ppo {
-    config: Config,
+    config: PpoConfig,
+    /// By updates, as is the clip.
+    learning_rate: Schedule,
+    clip: Schedule,
     policy: Policy,
     parameters: Vec<f32>,
     gradients: Vec<f32>,
@@ -212,34 +194,31 @@ pub struct Ppo {
 }
 
 impl Ppo {
-    /// A learner with first weights of this seed, on these environments. The pool's threads share the work.
-    pub fn new(config: Config, world: World, seed: u64, pool: Arc<Pool>) -> Result<Self> {
+    /// A learner with first weights of this seed on these environments, for a run of so many steps of each. The
+    /// pool's threads share the work.
+    pub fn new(config: PpoConfig, world: World, steps_per_env: u64, seed: u64, pool: Arc<Pool>) -> Result<Self> {
         let num_envs = world.num_envs();
-        config.validate(num_envs)?;
+        let length = Length { num_envs, steps_per_env };
+        config.check(length)?;
+        let Rollouts { rows, minibatch, count } = config.rollouts(length)?;
         let head = match world.bounds() {
             Some((low, high)) => Head::Gaussian { low: low.to_vec(), high: high.to_vec(), squash: config.squash },
             None => Head::Discrete(world.choices()?),
         };
         let dim = world.obs_dim();
+        let widths = |outputs: usize| [&[dim], config.hidden.as_slice(), &[outputs]].concat();
+        let networks = network_bytes(widths(head.outputs())).and(network_bytes(widths(1)));
+        networks.require("agent.hidden", format!("{:?}", config.hidden), "the networks")?;
+        let what = format!("a roll-out of run.num_envs = {num_envs} environments");
+        let (flags, components) = (world.masks().len() / num_envs, head.components());
+        Rollout::bytes(rows, dim, flags, components).require("run.rollout_steps", config.rollout_steps, &what)?;
         let policy = Policy::new(dim, &config.hidden, head);
         let parameters = policy.draw(config.log_std_init, &mut Random::new(seed, Purpose::Weights));
-        let rows = num_envs * config.rollout_steps;
-        let components = policy.head.components();
-        let rollout = Rollout {
-            obs: vec![0.0; rows * dim],
-            masks: vec![true; world.masks().len() * config.rollout_steps],
-            actions: vec![0.0; rows * components],
-            log_probs: vec![0.0; rows],
-            values: vec![0.0; rows],
-            rewards: vec![0.0; rows],
-            terminated: vec![false; rows],
-            truncated: vec![false; rows],
-            next_values: vec![0.0; rows],
-            advantages: vec![0.0; rows],
-            returns: vec![0.0; rows],
-            records: vec![0.0; rows * policy.record_len()],
+        let rollout = Rollout::new(rows, dim, flags, components);
+        let falling = |start: f64, falls: bool| match falls {
+            true => Schedule::Linear { start, end: 0.0, duration: count },
+            false => Schedule::Constant(start),
         };
-        let minibatch = rows / config.num_minibatches;
         let is_discrete = matches!(policy.head, Head::Discrete(_));
         let scratch = || Scratch::new(&policy, TILE);
         Ok(Self {
@@ -247,12 +226,14 @@ impl Ppo {
             optimizer: Optimizer::new(Rule::Adam, config.adam_eps, parameters.len()),
             exploration: Random::new(seed, Purpose::Exploration),
             batches: Random::new(seed, Purpose::Batches),
-            obs_moments: config.normalize_observations.then(|| {
+            learning_rate: falling(config.learning_rate, config.anneal_lr),
+            clip: falling(config.clip_coef, config.anneal_clip),
+            obs_moments: config.norm_obs.then(|| {
                 let mut moments = Moments::new(dim);
                 moments.update(world.obs());
                 moments
             }),
-            reward_scale: config.normalize_rewards.then(|| RewardScale::new(num_envs, config.gamma)),
+            reward_scale: config.norm_reward.then(|| RewardScale::new(num_envs, config.gamma)),
             rollout,
             shares: Shares::new(minibatch, parameters.len(), scratch),
             actors: (0..pool.threads().min(num_envs.div_ceil(TILE))).map(|_| scratch()).collect(),
@@ -272,7 +253,7 @@ impl Ppo {
     }
 
     /// The settings.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &PpoConfig {
         &self.config
     }
 
@@ -294,12 +275,6 @@ impl Ppo {
             self.policy.values(&self.parameters, rows, &mut scratch, values);
         }
         values
-    }
-
-    /// What is left of a value that falls linearly over the run.
-    fn remaining(&self) -> f64 {
-        let updates = (self.config.total_timesteps / self.order.len() as u64).max(1);
-        1.0 - self.updates.min(updates) as f64 / updates as f64
     }
 
     fn roll_out(&mut self, report: &mut Report) -> Result<()> {
@@ -460,10 +435,7 @@ impl Ppo {
 
     /// Learns from the roll-out.
     fn learn(&mut self, report: &mut Report) -> Result<()> {
-        let remaining = self.remaining();
-        let at = |value: f64, anneals: bool| if anneals { value * remaining } else { value };
-        let learning_rate = at(self.config.learning_rate, self.config.anneal_lr);
-        let clip = at(self.config.clip_coef, self.config.anneal_clip);
+        let (learning_rate, clip) = (self.learning_rate.at(self.updates), self.clip.at(self.updates));
         let size = self.order.len() / self.config.num_minibatches;
         let (mut sums, mut rows) = (Sums::default(), 0.0);
         // From the same order in each update, which so need not be saved.
@@ -555,6 +527,10 @@ fn shares_of(rows: usize, threads: usize) -> (usize, usize) {
 impl Learner for Ppo {
     fn global_step(&self) -> u64 {
         self.global_step
+    }
+
+    fn unit(&self) -> u64 {
+        self.order.len() as u64
     }
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {

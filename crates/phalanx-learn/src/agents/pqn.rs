@@ -13,171 +13,92 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::{Actions, Batch};
 use phalanx_core::pool::Pool;
-use serde::{Deserialize, Serialize};
 
-use super::q_network::{
-    Best, GreedyQ, Judge, Learning, Loss, QNetwork, TileScratch, check_finite, duration, explore, require,
-    require_positive, require_some, require_units,
-};
-use crate::error::{Error, Result};
-use crate::learner::{Greedy, Learner, Report};
+use super::limits::{Rollouts, check_keys, one_of};
+use super::q_network::{Best, Explorer, Loss, Plan, TileScratch};
+use crate::error::Result;
+use crate::learner::{Greedy, Learner, Length, Report};
+use crate::memory::Bytes;
 use crate::nn::init::Init;
-use crate::nn::{Layer, Optimizer, Rule, Schedule};
-use crate::random::{Purpose, Random};
+use crate::nn::{Layer, Rule, Schedule};
 use crate::returns::Steps;
+use crate::run::settings::{Section, any, at_least_one, optional, part, positive, section, share};
 use crate::state::State;
 use crate::world::World;
 
-/// The settings of PQN; the defaults are a known recipe for CartPole-v1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Environments; default 32.
-    pub num_envs: usize,
-    /// Steps of each environment between updates; default 64.
-    pub rollout_steps: usize,
-    /// Steps of each environment in the whole run, which the schedules refer to; default 15,616 (244 roll-outs).
-    pub steps_per_env: u64,
-    /// The first learning rate; default 1e-4.
-    pub learning_rate: f64,
-    /// Whether the learning rate falls to 0, in a straight line; default true.
-    pub anneal_lr: bool,
-    /// The part of the run in which it falls; default 1, unless `lr_decay_steps` is given.
-    pub lr_decay_fraction: Option<f64>,
-    /// The gradient steps in which it falls; default none.
-    pub lr_decay_steps: Option<u64>,
-    /// The discount factor; default 0.99.
-    pub gamma: f64,
-    /// How much later steps count in a return; default 0.95.
-    pub lambda: f64,
-    /// The first probability of a random action; default 1.
-    pub start_e: f64,
-    /// The last probability of a random action; default 0.2.
-    pub end_e: f64,
-    /// The part of the run in which that probability falls; default 0.2, unless `epsilon_decay_steps` is given.
-    pub epsilon_decay_fraction: Option<f64>,
-    /// The steps of each environment in which it falls; default none.
-    pub epsilon_decay_steps: Option<u64>,
-    /// Passes over a roll-out; default 4.
-    pub num_epochs: usize,
-    /// Gradient steps in a pass; default 16.
-    pub num_minibatches: usize,
-    /// The longest gradient; default 10.
-    pub max_grad_norm: f64,
-    /// What rewards are multiplied by before anything is learnt from them; default 0.1.
-    pub reward_scale: f64,
-    /// Outputs of a hidden layer; default 256.
-    pub hidden_size: usize,
-    /// Hidden layers; default 2.
-    pub num_layers: usize,
-    /// Observations that are seen together, where 0 and 1 both mean the last one alone; default 0.
-    pub frame_stack_n: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            num_envs: 32,
-            rollout_steps: 64,
-            steps_per_env: 15_616,
-            learning_rate: 1e-4,
-            anneal_lr: true,
-            lr_decay_fraction: None,
-            lr_decay_steps: None,
-            gamma: 0.99,
-            lambda: 0.95,
-            start_e: 1.0,
-            end_e: 0.2,
-            epsilon_decay_fraction: None,
-            epsilon_decay_steps: None,
-            num_epochs: 4,
-            num_minibatches: 16,
-            max_grad_norm: 10.0,
-            reward_scale: 0.1,
-            hidden_size: 256,
-            num_layers: 2,
-            frame_stack_n: 0,
-        }
+section! {
+    /// Settings of parallelised Q-networks. Defaults: the CartPole recipe of the reference.
+    PqnConfig in "agent" {
+        /// RAdam's learning rate at the start. 1e-4.
+        learning_rate: f64 = 1e-4, positive;
+        /// Share of the run in which the learning rate falls to 0; with neither this nor steps it is constant. 1.
+        lr_decay_fraction: Option<f64> = Some(1.0), optional(part);
+        /// Gradient steps in which the learning rate falls to 0, instead of a share. None.
+        lr_decay_steps: Option<u64> = None, optional(at_least_one);
+        /// The discount. 0.99.
+        gamma: f64 = 0.99, share;
+        /// λ of the returns. 0.95.
+        lambda: f64 = 0.95, share;
+        /// Exploration at the start. 1.
+        epsilon_start: f64 = 1.0, share;
+        /// Exploration at the end. 0.2.
+        epsilon_end: f64 = 0.2, share;
+        /// Share of the run in which exploration falls. 0.2.
+        epsilon_decay_fraction: Option<f64> = Some(0.2), optional(part);
+        /// Steps of each environment in which exploration falls, instead of a share. None.
+        epsilon_decay_steps: Option<u64> = None, optional(at_least_one);
+        /// Steps of each environment in a roll-out. 64.
+        rollout_steps in "run": usize = 64, at_least_one;
+        /// Times a roll-out is learnt from. 4.
+        num_epochs: usize = 4, at_least_one;
+        /// Parts a roll-out is cut into for the updates of an epoch. 16.
+        num_minibatches: usize = 16, at_least_one;
+        /// Largest norm of a gradient. 10.
+        max_grad_norm: f64 = 10.0, positive;
+        /// What rewards are multiplied by before learning. 0.1.
+        reward_scale: f64 = 0.1, positive;
+        /// Size of each hidden layer. 256.
+        hidden_size: usize = 256, at_least_one;
+        /// Hidden layers. 2.
+        num_layers: usize = 2, at_least_one;
+        /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
+        frame_stack_n: usize = 0, any;
     }
 }
 
-impl Config {
-    /// Refuses settings that cannot work.
-    pub fn validate(&self) -> Result<()> {
-        require_some(&[
-            ("num_envs", self.num_envs),
-            ("rollout_steps", self.rollout_steps),
-            ("steps_per_env", self.steps_per_env as usize),
-            ("num_epochs", self.num_epochs),
-            ("num_minibatches", self.num_minibatches),
-            ("hidden_size", self.hidden_size),
-            ("num_layers", self.num_layers),
-        ])?;
-        require_units(&[
-            ("gamma", self.gamma),
-            ("lambda", self.lambda),
-            ("start_e", self.start_e),
-            ("end_e", self.end_e),
-        ])?;
-        require_positive(&[
-            ("learning_rate", self.learning_rate),
-            ("max_grad_norm", self.max_grad_norm),
-            ("reward_scale", self.reward_scale),
-        ])?;
-        let rows = self.rows_of_rollout();
-        require(
-            rows <= u32::MAX as usize,
-            "rollout_steps",
-            self.rollout_steps,
-            "fewer, for a roll-out of fewer than 2^32 transitions",
+impl PqnConfig {
+    /// Refuses settings that cannot work for a run of this length.
+    pub fn check(&self, length: Length) -> Result<()> {
+        check_keys(self)?;
+        one_of(
+            ("epsilon_decay_fraction", self.epsilon_decay_fraction),
+            ("epsilon_decay_steps", self.epsilon_decay_steps),
         )?;
-        if !rows.is_multiple_of(self.num_minibatches) {
-            let why = format!(
-                "is {}, which does not divide the {rows} transitions of a roll-out (agent.rollout_steps {} times \
-                 agent.num_envs {}) into equal minibatches of at least 1",
-                self.num_minibatches, self.rollout_steps, self.num_envs
-            );
-            return Err(Error::setting("agent.num_minibatches", why));
-        }
-        self.epsilon()?;
-        self.learning_rate()?;
-        Ok(())
+        one_of(("lr_decay_fraction", self.lr_decay_fraction), ("lr_decay_steps", self.lr_decay_steps))?;
+        self.rollouts(length).map(drop)
     }
 
-    fn rows_of_rollout(&self) -> usize {
-        self.num_envs.saturating_mul(self.rollout_steps)
+    fn rollouts(&self, length: Length) -> Result<Rollouts> {
+        Rollouts::new(length, self.rollout_steps, self.num_minibatches)
     }
 
     /// The probability of a random action, by steps of each environment.
-    pub fn epsilon(&self) -> Result<Schedule> {
-        let fraction = ("epsilon_decay_fraction", self.epsilon_decay_fraction, 0.2);
-        let steps = ("epsilon_decay_steps", self.epsilon_decay_steps);
-        let duration = duration(fraction, steps, self.steps_per_env as f64)?;
-        Ok(Schedule::Linear { start: self.start_e, end: self.end_e, duration })
+    pub fn epsilon(&self, length: Length) -> Schedule {
+        let (steps, share) = (self.epsilon_decay_steps, self.epsilon_decay_fraction);
+        Schedule::line(self.epsilon_start, self.epsilon_end, steps, share, length.steps_per_env as f64)
     }
 
     /// The learning rate, by gradient steps.
-    pub fn learning_rate(&self) -> Result<Schedule> {
-        let rollouts = self.steps_per_env as f64 / self.rollout_steps as f64;
-        let all = rollouts * self.num_minibatches as f64 * self.num_epochs as f64;
-        let fraction = ("lr_decay_fraction", self.lr_decay_fraction, 1.0);
-        let duration = duration(fraction, ("lr_decay_steps", self.lr_decay_steps), all)?;
-        Ok(match self.anneal_lr {
-            true => Schedule::Linear { start: self.learning_rate, end: 0.0, duration },
-            false => Schedule::Constant(self.learning_rate),
-        })
-    }
-
-    /// The network for observations of so many reals and so many actions.
-    pub fn network(&self, inputs: usize, choices: usize) -> QNetwork {
-        let hidden = [Layer::Dense(self.hidden_size), Layer::Norm, Layer::Relu].repeat(self.num_layers);
-        QNetwork::new(inputs, &hidden, choices, false)
+    pub fn learning_rate(&self, length: Length) -> Schedule {
+        let rollouts = length.steps_per_env as f64 / self.rollout_steps as f64;
+        let whole = rollouts * self.num_minibatches as f64 * self.num_epochs as f64;
+        Schedule::line(self.learning_rate, 0.0, self.lr_decay_steps, self.lr_decay_fraction, whole)
     }
 }
 
 /// A roll-out: steps one after the other, each with all environments.
+#[derive(Debug)]
 struct Rollout {
     obs: Vec<f32>,
     actions: Vec<i32>,
@@ -190,142 +111,112 @@ struct Rollout {
     order: Vec<u32>,
 }
 
+impl Rollout {
+    fn new(rows: usize, dim: usize) -> Self {
+        Self {
+            obs: vec![0.0; rows * dim],
+            actions: vec![0; rows],
+            rewards: vec![0.0; rows],
+            next_values: vec![0.0; rows],
+            terminated: vec![false; rows],
+            truncated: vec![false; rows],
+            returns: vec![0.0; rows],
+            order: vec![0; rows],
+        }
+    }
+
+    fn bytes(rows: usize, dim: usize) -> Bytes {
+        Bytes::of::<f32>(&[rows, dim]).and(Bytes::of::<f32>(&[rows, 5])).and(Bytes::of::<bool>(&[rows, 2]))
+    }
+}
+
 /// PQN in training.
+#[derive(Debug)]
 pub struct Pqn {
-    config: Config,
-    world: World,
-    pool: Arc<Pool>,
-    learning: Learning,
+    config: PqnConfig,
+    explorer: Explorer,
     epsilon: Schedule,
     learning_rate: Schedule,
-    exploration: Random,
-    batches: Random,
-    global_step: u64,
-    judge: Judge,
-    /// What is best to do now, in each environment.
-    best: Vec<Best>,
     rollout: Rollout,
     /// The last observations of episodes that a step has cut off, one after the other, and the best actions there.
     cut_obs: Vec<f32>,
     cut_best: Vec<Best>,
 }
 
-impl std::fmt::Debug for Pqn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pqn").field("world", &self.world).field("global_step", &self.global_step).finish()
-    }
-}
-
 impl Pqn {
-    /// Starts to learn on the environments of a batch; updates are shared out to the threads of the pool.
-    pub fn new(config: &Config, batch: Box<dyn Batch>, seed: u64, pool: Arc<Pool>) -> Result<Self> {
-        config.validate()?;
-        let config = config.clone();
-        let num_envs = batch.num_envs();
-        require(num_envs == config.num_envs, "num_envs", config.num_envs, &format!("{num_envs}, as in the batch"))?;
-        let world = World::new(batch, config.frame_stack_n.max(1))?;
-        let (dim, choices, rows) = (world.obs_dim(), world.choices()?, config.rows_of_rollout());
-        let network = config.network(dim, choices);
+    /// A learner with first weights of this seed on these environments, for a run of so many steps of each. The
+    /// pool's threads share the work.
+    pub fn new(config: PqnConfig, world: World, steps_per_env: u64, seed: u64, pool: Arc<Pool>) -> Result<Self> {
+        let (num_envs, dim) = (world.num_envs(), world.obs_dim());
+        let length = Length { num_envs, steps_per_env };
+        config.check(length)?;
+        let Rollouts { rows, minibatch, .. } = config.rollouts(length)?;
+        let what = format!("a roll-out of run.num_envs = {num_envs} environments");
+        Rollout::bytes(rows, dim).require("run.rollout_steps", config.rollout_steps, &what)?;
+        let hidden = Bytes::of::<Layer>(&[config.num_layers, 3]);
+        hidden.require("agent.num_layers", config.num_layers, "the network")?;
         let gain = |gain| Init::Orthogonal { gain };
-        let parameters = network.draw(gain(2_f64.sqrt()), gain(1.0), &mut Random::new(seed, Purpose::Weights));
-        let optimizer = Optimizer::new(Rule::RAdam, 1e-8, network.parameters());
+        let plan = Plan {
+            hidden: &[Layer::Dense(config.hidden_size), Layer::Norm, Layer::Relu].repeat(config.num_layers),
+            source: ("agent.hidden_size", config.hidden_size.to_string()),
+            dueling: false,
+            init: (gain(2_f64.sqrt()), gain(1.0)),
+            rule: Rule::RAdam,
+            rows: minibatch,
+        };
         Ok(Self {
-            judge: Judge::new(&network, num_envs),
-            learning: Learning::new(network, parameters, optimizer, rows / config.num_minibatches),
-            epsilon: config.epsilon()?,
-            learning_rate: config.learning_rate()?,
-            exploration: Random::new(seed, Purpose::Exploration),
-            batches: Random::new(seed, Purpose::Batches),
-            global_step: 0,
-            best: vec![Best::default(); num_envs],
-            rollout: Rollout {
-                obs: vec![0.0; rows * dim],
-                actions: vec![0; rows],
-                rewards: vec![0.0; rows],
-                next_values: vec![0.0; rows],
-                terminated: vec![false; rows],
-                truncated: vec![false; rows],
-                returns: vec![0.0; rows],
-                order: vec![0; rows],
-            },
+            explorer: Explorer::new(plan, world, seed, pool)?,
+            epsilon: config.epsilon(length),
+            learning_rate: config.learning_rate(length),
+            rollout: Rollout::new(rows, dim),
             cut_obs: vec![0.0; num_envs * dim],
             cut_best: vec![Best::default(); num_envs],
             config,
-            world,
-            pool,
         })
     }
 
     /// Makes a roll-out, and computes its returns.
     fn roll_out(&mut self, report: &mut Report) -> Result<()> {
-        let (num_envs, dim) = (self.world.num_envs(), self.world.obs_dim());
-        let reward_scale = self.config.reward_scale as f32;
-        self.look();
-        for step in 0..self.config.rollout_steps {
+        let Self { config, explorer, rollout, .. } = self;
+        let (num_envs, dim) = (explorer.world.num_envs(), explorer.world.obs_dim());
+        let reward_scale = config.reward_scale as f32;
+        explorer.look();
+        for step in 0..config.rollout_steps {
             let now = step * num_envs..(step + 1) * num_envs;
-            let epsilon = self.epsilon.at(self.global_step / num_envs as u64);
+            let epsilon = self.epsilon.at(explorer.global_step / num_envs as u64);
             report.add("charts/epsilon", epsilon);
-            let rollout = &mut self.rollout;
-            rollout.obs[now.start * dim..now.end * dim].copy_from_slice(self.world.obs());
+            rollout.obs[now.start * dim..now.end * dim].copy_from_slice(explorer.world.obs());
             let actions = &mut rollout.actions[now.clone()];
-            let choices = self.learning.network.choices();
-            explore(&self.best, self.world.masks(), choices, epsilon, &mut self.exploration, actions);
-            self.world.step(Actions::Discrete(actions), report)?;
-            self.global_step += num_envs as u64;
-            for (scaled, reward) in rollout.rewards[now.clone()].iter_mut().zip(self.world.rewards()) {
+            explorer.choose(epsilon, actions);
+            explorer.step(actions, report)?;
+            let world = &explorer.world;
+            for (scaled, reward) in rollout.rewards[now.clone()].iter_mut().zip(world.rewards()) {
                 *scaled = reward_scale * reward;
             }
-            rollout.terminated[now.clone()].copy_from_slice(self.world.terminated());
-            rollout.truncated[now.clone()].copy_from_slice(self.world.truncated());
-            self.look();
-            self.value_next(now.start);
+            rollout.terminated[now.clone()].copy_from_slice(world.terminated());
+            rollout.truncated[now.clone()].copy_from_slice(world.truncated());
+            explorer.look();
+            value_next(explorer, &mut rollout.next_values[now], &mut self.cut_obs, &mut self.cut_best);
         }
-        let Rollout { rewards, next_values, terminated, truncated, returns, .. } = &mut self.rollout;
-        let (gamma, lambda) = (self.config.gamma as f32, self.config.lambda as f32);
+        let Rollout { rewards, next_values, terminated, truncated, returns, .. } = rollout;
+        let (gamma, lambda) = (config.gamma as f32, config.lambda as f32);
         Steps { num_envs, rewards, next_values, terminated, truncated, gamma, lambda }.lambda_returns(returns);
         Ok(())
     }
 
-    /// Finds what is best to do now.
-    fn look(&mut self) {
-        let Learning { network, parameters, .. } = &self.learning;
-        self.judge.best_into(&self.pool, network, parameters, self.world.obs(), self.world.masks(), &mut self.best);
-    }
-
-    /// Writes the values of what the last step led to: of the present, or of the last observation before a new episode.
-    fn value_next(&mut self, first: usize) {
-        let (world, dim) = (&self.world, self.world.obs_dim());
-        let next_values = &mut self.rollout.next_values[first..first + world.num_envs()];
-        let was_cut = |env: &usize| world.truncated()[*env] && !world.terminated()[*env];
-        let mut cuts = 0;
-        for (env, value) in next_values.iter_mut().enumerate() {
-            if was_cut(&env) {
-                self.cut_obs[cuts * dim..][..dim].copy_from_slice(world.end_obs(env));
-                cuts += 1;
-            }
-            *value = if world.terminated()[env] { 0.0 } else { self.best[env].value };
-        }
-        if cuts > 0 {
-            let Learning { network, parameters, .. } = &self.learning;
-            let (rows, best) = (&self.cut_obs[..cuts * dim], &mut self.cut_best[..cuts]);
-            self.judge.best_into(&self.pool, network, parameters, rows, &[], best);
-            for (env, best) in (0..world.num_envs()).filter(was_cut).zip(best) {
-                next_values[env] = best.value;
-            }
-        }
-    }
-
     /// Learns from the roll-out.
     fn update(&mut self, report: &mut Report) -> Result<()> {
-        let dim = self.world.obs_dim();
-        let rows = self.config.rows_of_rollout() / self.config.num_minibatches;
+        let Self { config, explorer, rollout, .. } = self;
+        let dim = explorer.world.obs_dim();
+        let rows = rollout.order.len() / config.num_minibatches;
         // Not from the order of the last roll-out, which a checkpoint would have to keep.
-        self.rollout.order.iter_mut().zip(0..).for_each(|(place, i)| *place = i);
-        for _ in 0..self.config.num_epochs {
-            self.batches.shuffle(&mut self.rollout.order);
-            let Rollout { obs, actions, returns, order, .. } = &self.rollout;
+        rollout.order.iter_mut().zip(0..).for_each(|(place, i)| *place = i);
+        for _ in 0..config.num_epochs {
+            explorer.batches.shuffle(&mut rollout.order);
+            let Rollout { obs, actions, returns, order, .. } = &*rollout;
             for minibatch in order.chunks_exact(rows) {
-                let means = self.learning.gradient(&self.pool, rows, Loss::HalfSquare, |tile, scratch, _, _| {
+                let Explorer { learning, pool, .. } = &mut *explorer;
+                let means = learning.gradient(pool, rows, Loss::HalfSquare, |tile, scratch, _, _| {
                     let TileScratch { rows, actions: taken, targets, .. } = scratch;
                     for (i, from) in minibatch[tile].iter().map(|from| *from as usize).enumerate() {
                         rows[i * dim..][..dim].copy_from_slice(&obs[from * dim..][..dim]);
@@ -333,21 +224,45 @@ impl Pqn {
                         targets[i] = returns[from];
                     }
                 });
-                check_finite("losses/td_loss", means.loss, self.global_step)?;
-                let learning_rate = self.learning_rate.at(self.learning.optimizer.steps);
-                self.learning.descend(self.config.max_grad_norm, learning_rate, self.global_step)?;
-                report.add("losses/td_loss", means.loss);
-                report.add("losses/q_values", means.values);
-                report.add("charts/learning_rate", learning_rate);
+                let learning_rate = self.learning_rate.at(learning.optimizer.steps);
+                explorer.descend(means, config.max_grad_norm, learning_rate, report)?;
             }
         }
-        self.learning.check_weights(self.global_step)
+        explorer.check_weights()
+    }
+}
+
+/// Writes the values of what the last step led to: of the present, or of the last observation before a new episode.
+fn value_next(explorer: &mut Explorer, next_values: &mut [f32], cut_obs: &mut [f32], cut_best: &mut [Best]) {
+    let Explorer { world, best, .. } = &*explorer;
+    let dim = world.obs_dim();
+    let was_cut = |env: &usize| world.truncated()[*env] && !world.terminated()[*env];
+    let mut cuts = 0;
+    for (env, value) in next_values.iter_mut().enumerate() {
+        if was_cut(&env) {
+            cut_obs[cuts * dim..][..dim].copy_from_slice(world.end_obs(env));
+            cuts += 1;
+        }
+        *value = if world.terminated()[env] { 0.0 } else { best[env].value };
+    }
+    if cuts > 0 {
+        let cut_best = &mut cut_best[..cuts];
+        explorer.judge(&cut_obs[..cuts * dim], cut_best);
+        let world = &explorer.world;
+        let was_cut = |env: &usize| world.truncated()[*env] && !world.terminated()[*env];
+        for (env, best) in (0..next_values.len()).filter(was_cut).zip(cut_best) {
+            next_values[env] = best.value;
+        }
     }
 }
 
 impl Learner for Pqn {
     fn global_step(&self) -> u64 {
-        self.global_step
+        self.explorer.global_step
+    }
+
+    fn unit(&self) -> u64 {
+        self.rollout.order.len() as u64
     }
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {
@@ -356,127 +271,111 @@ impl Learner for Pqn {
     }
 
     fn greedy(&self) -> Box<dyn Greedy> {
-        let Learning { network, parameters, .. } = &self.learning;
-        let frames = self.config.frame_stack_n.max(1);
-        Box::new(GreedyQ::new(network.clone(), parameters.clone(), frames, Arc::clone(&self.pool)))
+        self.explorer.greedy()
     }
 
     fn save(&self) -> State {
-        let mut state = State::default();
-        self.learning.save(&mut state);
-        state.put_value("global_step", &self.global_step);
-        state.put_value("random.exploration", &self.exploration.position());
-        state.put_value("random.batches", &self.batches.position());
-        state.put_state("world", self.world.save());
-        state
+        self.explorer.save()
     }
 
     fn restore(&mut self, state: &State) -> Result<()> {
-        let global_step = state.value("global_step")?;
-        let (exploration, batches) = (state.value("random.exploration")?, state.value("random.batches")?);
-        self.world.restore(&state.state("world"))?;
-        self.learning.restore(state)?;
-        self.exploration = self.exploration.clone().at(exploration);
-        self.batches = self.batches.clone().at(batches);
-        self.global_step = global_step;
-        Ok(())
+        self.explorer.restore(state)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_core::batch::Batch;
+
     use super::*;
     use crate::agents::cut_short::{self, Lie, cart_pole, learnt_after, tic_tac_toe};
+    use crate::agents::q_network::Learning;
+    use crate::error::Error;
 
-    fn small() -> Config {
-        Config {
-            num_envs: 8,
-            rollout_steps: 20,
-            num_minibatches: 2,
-            num_epochs: 2,
-            hidden_size: 16,
-            steps_per_env: 400,
-            ..Config::default()
-        }
+    fn small() -> PqnConfig {
+        PqnConfig { rollout_steps: 20, num_minibatches: 2, num_epochs: 2, hidden_size: 16, ..PqnConfig::default() }
     }
 
-    fn learner(config: &Config, threads: usize) -> Pqn {
-        Pqn::new(config, cart_pole(config.num_envs), 3, Arc::new(Pool::new(threads))).unwrap()
+    fn on(config: &PqnConfig, batch: Box<dyn Batch>, steps_per_env: u64, threads: usize) -> Pqn {
+        let world = World::new(batch, config.frame_stack_n.max(1)).unwrap();
+        Pqn::new(config.clone(), world, steps_per_env, 3, Arc::new(Pool::new(threads))).unwrap()
+    }
+
+    fn learner(config: &PqnConfig, num_envs: usize, threads: usize) -> Pqn {
+        on(config, cart_pole(num_envs), 400, threads)
     }
 
     #[test]
     fn the_published_gene_circuit_schedules() {
-        let config = Config {
-            num_envs: 1024,
+        let config = PqnConfig {
             rollout_steps: 4,
-            steps_per_env: 5040,
             num_epochs: 8,
             num_minibatches: 8,
             lr_decay_fraction: Some(0.602),
             epsilon_decay_fraction: Some(0.237),
-            ..Config::default()
+            ..PqnConfig::default()
         };
+        let length = Length { num_envs: 1024, steps_per_env: 5_040 };
         // int(0.602 * 5040 / 4 * 8 * 8) and int(0.237 * 5040)
-        let lasts = |schedule| match schedule {
-            Schedule::Linear { duration, .. } => duration,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(lasts(config.learning_rate().unwrap()), 48_545);
-        assert_eq!(lasts(config.epsilon().unwrap()), 1_194);
-        assert_eq!(lasts(Config::default().learning_rate().unwrap()), 15_616);
+        assert_eq!(config.learning_rate(length), Schedule::Linear { start: 1e-4, end: 0.0, duration: 48_545 });
+        assert_eq!(config.epsilon(length), Schedule::Linear { start: 1.0, end: 0.2, duration: 1_194 });
+        let constant = PqnConfig { lr_decay_fraction: None, ..config };
+        assert_eq!(constant.learning_rate(length), Schedule::Constant(1e-4));
     }
 
     #[test]
     fn settings_that_cannot_work_are_named() {
-        let message = |config: Config| config.validate().unwrap_err().to_string();
-        // The published default, whose minibatches are empty.
-        let empty = Config { num_envs: 1, rollout_steps: 2, num_minibatches: 4, ..Config::default() };
-        let found = message(empty);
-        for key in ["agent.num_minibatches is 4", "agent.rollout_steps 2", "agent.num_envs 1"] {
-            assert!(found.contains(key), "{found}");
-        }
-        let both = Config { lr_decay_fraction: Some(0.5), lr_decay_steps: Some(10), ..Config::default() };
+        let default = PqnConfig::default;
+        let message =
+            |config: PqnConfig| config.check(Length { num_envs: 1, steps_per_env: 10 }).unwrap_err().to_string();
         assert_eq!(
-            message(both),
-            "agent.lr_decay_fraction is given together with agent.lr_decay_steps, but only one of them can be"
+            message(PqnConfig { lr_decay_steps: Some(10), ..default() }),
+            "agent.lr_decay_fraction and agent.lr_decay_steps are both given: give one of them"
         );
-        assert_eq!(message(Config { gamma: 1.5, ..Config::default() }), "agent.gamma is 1.5, but must be from 0 to 1");
-        assert!(message(Config { num_envs: 0, ..Config::default() }).contains("agent.num_envs is 0"));
-        assert!(message(Config { reward_scale: f64::NAN, ..Config::default() }).contains("agent.reward_scale"));
-        assert!(serde_json::from_str::<Config>(r#"{"lamda": 0.5}"#).unwrap_err().to_string().contains("lamda"));
-        Config::default().validate().unwrap();
+        assert_eq!(message(PqnConfig { gamma: 1.5, ..default() }), "agent.gamma is 1.5, but must be from 0 to 1");
+        assert!(message(PqnConfig { rollout_steps: 2, ..default() }).starts_with("agent.num_minibatches is 16, but"));
+        assert!(message(PqnConfig { reward_scale: f64::NAN, ..default() }).starts_with("agent.reward_scale is nan"));
+        let refused = |config: PqnConfig| {
+            let world = World::new(cart_pole(1), 1).unwrap();
+            Pqn::new(config, world, 1, 3, Arc::new(Pool::new(1))).unwrap_err().to_string()
+        };
+        for (config, key) in [
+            (PqnConfig { hidden_size: usize::MAX, ..default() }, "agent.hidden_size"),
+            (PqnConfig { num_layers: usize::MAX, ..default() }, "agent.num_layers"),
+            (PqnConfig { rollout_steps: (1 << 32) - 16, frame_stack_n: 0, ..default() }, "run.rollout_steps"),
+        ] {
+            let found = refused(config);
+            assert!(found.starts_with(key) && found.contains("would take"), "{found}");
+        }
     }
 
     #[test]
     fn any_number_of_threads_learns_the_same_bits() {
         // Minibatches of several tiles.
-        let config = Config { num_envs: 64, ..small() };
-        let learnt = |threads| learnt_after(&mut learner(&config, threads), 2_560);
+        let learnt = |threads| learnt_after(&mut learner(&small(), 64, threads), 2_560);
         let alone = learnt(1);
         assert!([2, 3].iter().all(|threads| learnt(*threads) == alone));
     }
 
     #[test]
     fn restored_equals_uninterrupted() {
-        let config = Config { frame_stack_n: 3, ..small() };
-        let mut whole = learner(&config, 1);
+        let config = PqnConfig { frame_stack_n: 3, ..small() };
+        let mut whole = learner(&config, 8, 1);
         let half = learnt_after(&mut whole, 480);
         let end = learnt_after(&mut whole, 960);
-        let mut other = learner(&config, 2);
+        let mut other = learner(&config, 8, 2);
         other.restore(&half).unwrap();
         assert_eq!(other.global_step(), 480);
         assert_eq!(learnt_after(&mut other, 960), end);
-        let mut narrow = learner(&Config { hidden_size: 8, ..config }, 1);
+        let mut narrow = learner(&PqnConfig { hidden_size: 8, ..config }, 8, 1);
         assert!(narrow.restore(&half).unwrap_err().to_string().contains("network.0.weight"));
     }
 
     #[test]
     fn a_time_limit_is_not_the_end() {
         let value = |lie: Lie| {
-            let config = Config {
-                num_envs: 4,
+            let config = PqnConfig {
                 rollout_steps: 20,
-                steps_per_env: 24_000,
                 num_minibatches: 2,
                 num_epochs: 2,
                 hidden_size: 16,
@@ -485,11 +384,11 @@ mod tests {
                 gamma: 0.9,
                 lambda: 0.5,
                 reward_scale: 1.0,
-                ..Config::default()
+                ..PqnConfig::default()
             };
-            let mut learner = Pqn::new(&config, cut_short::batch(4, lie), 1, Arc::new(Pool::new(1))).unwrap();
+            let mut learner = on(&config, cut_short::batch(4, lie), 24_000, 1);
             learnt_after(&mut learner, 4 * 24_000);
-            let Learning { network, parameters, .. } = &learner.learning;
+            let Learning { network, parameters, .. } = &learner.explorer.learning;
             cut_short::value(network, parameters)
         };
         cut_short::check(value);
@@ -497,20 +396,19 @@ mod tests {
 
     #[test]
     fn only_legal_actions_are_taken() {
-        let config = Config { num_envs: 6, ..small() };
-        let mut learner = Pqn::new(&config, tic_tac_toe(6), 1, Arc::new(Pool::new(1))).unwrap();
+        let mut learner = on(&small(), tic_tac_toe(6), 400, 1);
         // An illegal move would be an error of the environment.
         learnt_after(&mut learner, 1_920);
     }
 
     #[test]
     fn a_loss_that_is_no_number_stops_before_it_is_kept() {
-        let mut learner = learner(&small(), 1);
-        learner.learning.parameters[0] = f32::NAN;
-        let before = learner.learning.optimizer.clone();
+        let mut learner = learner(&small(), 8, 1);
+        learner.explorer.learning.parameters[0] = f32::NAN;
+        let before = learner.explorer.learning.optimizer.clone();
         let error = learner.advance(160, &mut Report::default()).unwrap_err();
         assert!(matches!(error, Error::NotFinite { global_step: 160, .. }), "{error}");
-        assert_eq!(learner.learning.optimizer.first, before.first);
-        assert_eq!(learner.learning.optimizer.steps, 0);
+        assert_eq!(learner.explorer.learning.optimizer.first, before.first);
+        assert_eq!(learner.explorer.learning.optimizer.steps, 0);
     }
 }

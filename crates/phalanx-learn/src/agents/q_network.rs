@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::ActionsMut;
+use phalanx_core::batch::{Actions, ActionsMut};
 use phalanx_core::pool::{Pool, Rows};
 
+use super::limits::network_bytes;
 use crate::error::{Error, Result};
-use crate::learner::Greedy;
+use crate::learner::{Greedy, Report};
 use crate::nn::init::Init;
 use crate::nn::parallel::{Share, Shares, TILE};
-use crate::nn::{Layer, Network, Optimizer, Scalar, Tape};
-use crate::random::Random;
+use crate::nn::{Layer, Network, Optimizer, Rule, Scalar, Tape};
+use crate::random::{Purpose, Random};
 use crate::state::State;
+use crate::world::World;
 
 /// The most blocks that rows are cut into, and so the most threads that look at them.
 const BLOCKS: usize = 16;
@@ -206,6 +208,7 @@ pub(super) struct TileScratch {
 }
 
 /// The network that learns: its parameters, their optimiser, and room for a gradient over many rows.
+#[derive(Debug)]
 pub(super) struct Learning {
     pub(super) network: QNetwork,
     pub(super) parameters: Vec<f32>,
@@ -325,6 +328,133 @@ pub(super) fn flags(masks: &[bool], row: usize, choices: usize) -> &[bool] {
     if masks.is_empty() { masks } else { &masks[row * choices..][..choices] }
 }
 
+/// What agents of this kind have in common: environments, the network that learns on them, and how they explore.
+#[derive(Debug)]
+pub(super) struct Explorer {
+    pub(super) world: World,
+    pub(super) pool: Arc<Pool>,
+    pub(super) learning: Learning,
+    /// Which transitions are learnt from.
+    pub(super) batches: Random,
+    pub(super) global_step: u64,
+    exploration: Random,
+    judge: Judge,
+    /// What is best to do now, in each environment.
+    pub(super) best: Vec<Best>,
+}
+
+/// The network of an agent, and how it learns.
+#[derive(Clone, Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) hidden: &'a [Layer],
+    /// The setting that `hidden` comes from, and its value.
+    pub(super) source: (&'static str, String),
+    pub(super) dueling: bool,
+    /// How the weights of the hidden layers and of the last one are drawn.
+    pub(super) init: (Init, Init),
+    pub(super) rule: Rule,
+    /// The most rows of a gradient.
+    pub(super) rows: usize,
+}
+
+impl Explorer {
+    pub(super) fn new(plan: Plan<'_>, world: World, seed: u64, pool: Arc<Pool>) -> Result<Self> {
+        let (num_envs, dim, choices) = (world.num_envs(), world.obs_dim(), world.choices()?);
+        let widths = plan.hidden.iter().filter_map(|layer| match layer {
+            Layer::Dense(width) => Some(*width),
+            _ => None,
+        });
+        let widths = [dim].into_iter().chain(widths).chain([choices + 1]);
+        network_bytes(widths).require(plan.source.0, plan.source.1, "the network")?;
+        let network = QNetwork::new(dim, plan.hidden, choices, plan.dueling);
+        let parameters = network.draw(plan.init.0, plan.init.1, &mut Random::new(seed, Purpose::Weights));
+        let optimizer = Optimizer::new(plan.rule, 1e-8, network.parameters());
+        Ok(Self {
+            judge: Judge::new(&network, num_envs),
+            learning: Learning::new(network, parameters, optimizer, plan.rows),
+            exploration: Random::new(seed, Purpose::Exploration),
+            batches: Random::new(seed, Purpose::Batches),
+            global_step: 0,
+            best: vec![Best::default(); num_envs],
+            world,
+            pool,
+        })
+    }
+
+    /// Finds what is best to do now.
+    pub(super) fn look(&mut self) {
+        let Learning { network, parameters, .. } = &self.learning;
+        self.judge.best_into(&self.pool, network, parameters, self.world.obs(), self.world.masks(), &mut self.best);
+    }
+
+    /// Finds what is best to do for these rows, where all is legal.
+    pub(super) fn judge(&mut self, rows: &[f32], out: &mut [Best]) {
+        let Learning { network, parameters, .. } = &self.learning;
+        self.judge.best_into(&self.pool, network, parameters, rows, &[], out);
+    }
+
+    /// Chooses what is best, but with probability `epsilon` anything legal.
+    pub(super) fn choose(&mut self, epsilon: f64, actions: &mut [i32]) {
+        let choices = self.learning.network.choices();
+        explore(&self.best, self.world.masks(), choices, epsilon, &mut self.exploration, actions);
+    }
+
+    /// Makes a step in all environments.
+    pub(super) fn step(&mut self, actions: &[i32], report: &mut Report) -> Result<()> {
+        self.world.step(Actions::Discrete(actions), report)?;
+        self.global_step += self.world.num_envs() as u64;
+        Ok(())
+    }
+
+    /// Takes a step against the gradient of a mean loss, and tells of it; what is no number is refused before it can
+    /// reach the weights.
+    pub(super) fn descend(
+        &mut self,
+        means: LossSums,
+        longest: f64,
+        learning_rate: f64,
+        report: &mut Report,
+    ) -> Result<()> {
+        check_finite("losses/td_loss", means.loss, self.global_step)?;
+        self.learning.descend(longest, learning_rate, self.global_step)?;
+        report.add("losses/td_loss", means.loss);
+        report.add("losses/q_values", means.values);
+        report.add("charts/learning_rate", learning_rate);
+        Ok(())
+    }
+
+    /// Refuses weights that are no longer numbers.
+    pub(super) fn check_weights(&self) -> Result<()> {
+        self.learning.check_weights(self.global_step)
+    }
+
+    pub(super) fn greedy(&self) -> Box<dyn Greedy> {
+        let Learning { network, parameters, .. } = &self.learning;
+        Box::new(GreedyQ::new(network.clone(), parameters.clone(), Arc::clone(&self.pool)))
+    }
+
+    pub(super) fn save(&self) -> State {
+        let mut state = State::default();
+        self.learning.save(&mut state);
+        state.put_value("global_step", &self.global_step);
+        state.put_value("random.exploration", &self.exploration.position());
+        state.put_value("random.batches", &self.batches.position());
+        state.put_state("world", self.world.save());
+        state
+    }
+
+    pub(super) fn restore(&mut self, state: &State) -> Result<()> {
+        let global_step = state.value("global_step")?;
+        let (exploration, batches) = (state.value("random.exploration")?, state.value("random.batches")?);
+        self.world.restore(&state.state("world"))?;
+        self.learning.restore(state)?;
+        self.exploration = self.exploration.clone().at(exploration);
+        self.batches = self.batches.clone().at(batches);
+        self.global_step = global_step;
+        Ok(())
+    }
+}
+
 /// Finds the best actions of many rows, on all threads, with the same bits for any number of them.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -395,28 +525,20 @@ pub fn explore(best: &[Best], masks: &[bool], choices: usize, epsilon: f64, rand
 }
 
 /// An agent that always takes the best legal action.
+#[derive(Debug)]
 pub struct GreedyQ {
     network: QNetwork,
     parameters: Vec<f32>,
-    frames: usize,
-    /// The last `frames` observations of each environment, the oldest first.
-    past: Vec<f32>,
     judge: Judge,
     best: Vec<Best>,
     pool: Arc<Pool>,
 }
 
-impl std::fmt::Debug for GreedyQ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GreedyQ").field("network", &self.network).field("frames", &self.frames).finish()
-    }
-}
-
 impl GreedyQ {
-    /// A policy that sees the last `frames` observations.
-    pub fn new(network: QNetwork, parameters: Vec<f32>, frames: usize, pool: Arc<Pool>) -> Self {
+    /// A policy of this network.
+    pub fn new(network: QNetwork, parameters: Vec<f32>, pool: Arc<Pool>) -> Self {
         let judge = Judge::new(&network, 1);
-        Self { network, parameters, frames, past: Vec::new(), judge, best: Vec::new(), pool }
+        Self { network, parameters, judge, best: Vec::new(), pool }
     }
 }
 
@@ -426,70 +548,10 @@ impl Greedy for GreedyQ {
         let count = actions.len();
         if self.best.len() != count {
             self.best = vec![Best::default(); count];
-            self.past = vec![0.0; if self.frames > 1 { count * self.network.inputs() } else { 0 }];
             self.judge = Judge::new(&self.network, count);
         }
-        let rows = if self.frames > 1 {
-            let width = self.network.inputs();
-            let dim = width / self.frames;
-            for (past, newest) in self.past.chunks_exact_mut(width).zip(obs.chunks_exact(dim)) {
-                past.copy_within(dim.., 0);
-                past[width - dim..].copy_from_slice(newest);
-            }
-            &self.past
-        } else {
-            obs
-        };
-        self.judge.best_into(&self.pool, &self.network, &self.parameters, rows, masks, &mut self.best);
+        self.judge.best_into(&self.pool, &self.network, &self.parameters, obs, masks, &mut self.best);
         actions.iter_mut().zip(&self.best).for_each(|(action, best)| *action = best.action);
-    }
-
-    fn forget(&mut self, started: &[bool]) {
-        for (past, _) in self.past.chunks_exact_mut(self.network.inputs()).zip(started).filter(|(_, new)| **new) {
-            past.fill(0.0);
-        }
-    }
-}
-
-/// Refuses a setting of an agent unless it is allowed.
-pub(super) fn require(is_allowed: bool, key: &str, value: impl std::fmt::Debug, allowed: &str) -> Result<()> {
-    if is_allowed {
-        return Ok(());
-    }
-    Err(Error::setting(format!("agent.{key}"), format!("is {value:?}, but must be {allowed}")))
-}
-
-/// Refuses settings that are no probabilities or discount factors.
-pub(super) fn require_units(settings: &[(&str, f64)]) -> Result<()> {
-    settings.iter().try_for_each(|(key, value)| require((0.0..=1.0).contains(value), key, value, "from 0 to 1"))
-}
-
-/// Refuses counts that are 0.
-pub(super) fn require_some(settings: &[(&str, usize)]) -> Result<()> {
-    settings.iter().try_for_each(|(key, value)| require(*value > 0, key, value, "at least 1"))
-}
-
-/// Refuses numbers that are not above 0.
-pub(super) fn require_positive(settings: &[(&str, f64)]) -> Result<()> {
-    settings.iter().try_for_each(|(key, value)| require(*value > 0.0 && value.is_finite(), key, value, "above 0"))
-}
-
-/// How long a schedule lasts, which is given as a fraction of the run or in steps but not as both.
-pub(super) fn duration(
-    (fraction_key, fraction, default): (&str, Option<f64>, f64),
-    (steps_key, steps): (&str, Option<u64>),
-    whole: f64,
-) -> Result<u64> {
-    if let Some(fraction) = fraction {
-        require(fraction >= 0.0 && fraction.is_finite(), fraction_key, fraction, "at least 0")?;
-    }
-    match (fraction, steps) {
-        (Some(_), Some(_)) => Err(Error::setting(
-            format!("agent.{fraction_key}"),
-            format!("is given together with agent.{steps_key}, but only one of them can be"),
-        )),
-        (None, Some(steps)) => Ok(steps),
-        (fraction, None) => Ok(((fraction.unwrap_or(default) * whole) as u64).max(1)),
     }
 }
 
@@ -599,25 +661,5 @@ mod tests {
                 assert!((expected.value - found.value).abs() < 1e-4);
             }
         }
-    }
-
-    #[test]
-    fn a_greedy_policy_keeps_its_own_past() {
-        // One dense layer that sums up what it sees, with a sign for each action.
-        let network = QNetwork::new(2, &[], 2, false);
-        let parameters = vec![1.0, -1.0, -1.0, 1.0, 0.0, 0.0];
-        let mut greedy = GreedyQ::new(network, parameters, 2, Arc::new(Pool::new(1)));
-        let mut act = |obs: [f32; 2], started: Option<[bool; 2]>| {
-            if let Some(started) = started {
-                greedy.forget(&started);
-            }
-            let mut actions = [9; 2];
-            greedy.act(&obs, &[], ActionsMut::Discrete(&mut actions));
-            actions
-        };
-        // Action 0 is worth the last observation less the present one.
-        assert_eq!(act([1.0, -1.0], None), [1, 0]);
-        assert_eq!(act([0.5, -0.5], None), [0, 1]);
-        assert_eq!(act([0.4, -0.4], Some([true, false])), [1, 1]);
     }
 }

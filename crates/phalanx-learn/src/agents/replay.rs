@@ -5,6 +5,7 @@
 //! it has and however it ended: the discount is 0 only where the task itself ended.
 
 use crate::error::{Error, Result};
+use crate::memory::Bytes;
 use crate::random::Random;
 use crate::state::State;
 use crate::world::World;
@@ -32,17 +33,20 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The bytes that a buffer of this shape will take, or nothing if no computer has them.
+    /// The bytes that a buffer of this shape will take, or nothing if there are more than can be counted.
     pub fn bytes(&self) -> Option<usize> {
-        let reals = |count: usize| count.checked_mul(size_of::<f32>());
-        let obs = reals(self.obs_dim)?;
+        self.counted().count()
+    }
+
+    fn counted(&self) -> Bytes {
+        let Self { capacity, num_envs, obs_dim, flags, n_step, .. } = *self;
+        let reals = |count: usize, width: usize| Bytes::of::<f32>(&[count, width]);
         // Two observations, action, reward, discount, how it ended, and the next mask.
-        let row = obs.checked_mul(2)?.checked_add(reals(3)? + 1)?.checked_add(self.flags)?;
-        // An observation, action and reward for each step of a window.
-        let window = obs.checked_add(reals(2)?)?.checked_mul(self.n_step)?.checked_add(size_of::<u32>())?;
-        let (rows, windows) = (self.capacity.checked_mul(row)?, self.num_envs.checked_mul(window)?);
-        // No array can be larger than this, and nor should all of them be.
-        rows.checked_add(windows).filter(|bytes| *bytes <= isize::MAX as usize)
+        let rows = reals(capacity, obs_dim).times(2).and(reals(capacity, 3));
+        let rows = rows.and(Bytes::of::<u8>(&[capacity])).and(Bytes::of::<bool>(&[capacity, flags]));
+        // An observation, action and reward for each step of a window, and how many there are.
+        let windows = reals(num_envs, obs_dim).and(reals(num_envs, 2)).times(n_step).and(reals(num_envs, 1));
+        rows.and(windows)
     }
 }
 
@@ -81,27 +85,22 @@ impl Replay {
     /// If there is not enough memory, with the bytes that it would take.
     pub fn new(shape: Shape) -> Result<Self> {
         let Shape { capacity, num_envs, obs_dim, flags, n_step, .. } = shape;
-        let too_large = |bytes: Option<usize>| {
-            let size = bytes.map_or("more bytes than can be counted".to_owned(), |bytes| format!("{bytes} bytes"));
-            Error::setting("agent.buffer_size", format!("is {capacity}, which takes {size}: more than there is"))
-        };
-        let bytes = shape.bytes().ok_or_else(|| too_large(None))?;
-        let no_room = |_| too_large(Some(bytes));
+        shape.counted().require("run.buffer_size", capacity, "the replay buffer")?;
         Ok(Self {
-            obs: zeros(capacity * obs_dim).map_err(no_room)?,
-            next_obs: zeros(capacity * obs_dim).map_err(no_room)?,
-            actions: zeros(capacity).map_err(no_room)?,
-            rewards: zeros(capacity).map_err(no_room)?,
-            discounts: zeros(capacity).map_err(no_room)?,
-            next_masks: zeros(capacity * flags).map_err(no_room)?,
-            ends: zeros(capacity).map_err(no_room)?,
+            obs: vec![0.0; capacity * obs_dim],
+            next_obs: vec![0.0; capacity * obs_dim],
+            actions: vec![0; capacity],
+            rewards: vec![0.0; capacity],
+            discounts: vec![0.0; capacity],
+            next_masks: vec![false; capacity * flags],
+            ends: vec![0; capacity],
             len: 0,
             next: 0,
             windows: Windows {
-                obs: zeros(num_envs * n_step * obs_dim).map_err(no_room)?,
-                actions: zeros(num_envs * n_step).map_err(no_room)?,
-                rewards: zeros(num_envs * n_step).map_err(no_room)?,
-                counts: zeros(num_envs).map_err(no_room)?,
+                obs: vec![0.0; num_envs * n_step * obs_dim],
+                actions: vec![0; num_envs * n_step],
+                rewards: vec![0.0; num_envs * n_step],
+                counts: vec![0; num_envs],
             },
             shape,
         })
@@ -301,14 +300,6 @@ impl Replay {
     }
 }
 
-/// Zeros, or an error where `vec!` would end the program.
-fn zeros<T: Clone + Default>(len: usize) -> std::result::Result<Vec<T>, std::collections::TryReserveError> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len)?;
-    zeros.resize(len, T::default());
-    Ok(zeros)
-}
-
 fn words(actions: &[i32]) -> Vec<u32> {
     actions.iter().map(|action| *action as u32).collect()
 }
@@ -410,7 +401,7 @@ mod tests {
             assert_eq!(shape.bytes(), Some(real.iter().sum()));
         }
         let error = Replay::new(shape(usize::MAX / 4, 1)).unwrap_err().to_string();
-        assert!(error.contains("agent.buffer_size"), "{error}");
+        assert!(error.starts_with("run.buffer_size is"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::Scalar;
 pub const TILE: usize = 128;
 
 /// The most shares, and so the most threads that work on one gradient.
-const SHARES: usize = 16;
+pub const SHARES: usize = 16;
 
 /// One share's sum of gradients and whatever else its work needs, such as a tape and a sum of losses.
 #[derive(Clone, Debug)]

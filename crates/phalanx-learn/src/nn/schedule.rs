@@ -36,6 +36,12 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// A straight line over so many steps, or over a share of the `whole` in full steps; with neither, no change at all.
+    pub fn line(start: f64, end: f64, steps: Option<u64>, share: Option<f64>, whole: f64) -> Self {
+        let duration = steps.or_else(|| share.map(|share| ((share * whole) as u64).max(1)));
+        duration.map_or(Self::Constant(start), |duration| Self::Linear { start, end, duration })
+    }
+
     /// The value after `step` steps.
     pub fn at(&self, step: u64) -> f64 {
         match *self {
@@ -53,6 +59,16 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_count_in_full_steps() {
+        let line = |steps, share, whole| Schedule::line(1.0, 0.0, steps, share, whole);
+        let lasts = |duration| Schedule::Linear { start: 1.0, end: 0.0, duration };
+        assert_eq!(line(None, Some(0.602), 80_640.0), lasts(48_545));
+        assert_eq!(line(None, Some(1e-9), 5_040.0), lasts(1));
+        assert_eq!(line(Some(7), None, 5_040.0), lasts(7));
+        assert_eq!(line(None, None, 5_040.0), Schedule::Constant(1.0));
+    }
 
     #[test]
     fn schedules_start_and_end_where_they_should() {

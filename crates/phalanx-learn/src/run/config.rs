@@ -362,7 +362,7 @@ impl Config {
 
     /// What is allowed but hardly meant, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = Vec::from_iter(self.agent.warning(&self.run));
         let (frequency, chunk) = (self.run.eval_frequency, self.run.scan_chunk_size.map(|chunk| chunk as u64));
         if let Some(rollout) = self.agent.rollout_steps() {
             for (key, value) in [("eval_frequency", Some(frequency)), ("scan_chunk_size", chunk)] {

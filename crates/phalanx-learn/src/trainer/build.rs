@@ -8,11 +8,13 @@ use phalanx_core::pool::Pool;
 use serde::de::DeserializeOwned;
 
 use super::MakeBatch;
-use crate::agents::{dqn, ppo, pqn};
+use crate::agents::dqn::Dqn;
+use crate::agents::ppo::Ppo;
+use crate::agents::pqn::Pqn;
 use crate::classical::Classical;
 use crate::error::{Error, Result};
 use crate::learner::Learner;
-use crate::run::agents::{AgentConfig, DqnConfig, PpoConfig, PqnConfig, QLearningConfig, TdLoss};
+use crate::run::agents::{AgentConfig, QLearningConfig};
 use crate::run::config::Config;
 use crate::run::settings::{Course, Horizon};
 use crate::tabular::parallel::{Mode, ParallelSettings, parallel};
@@ -22,14 +24,6 @@ use crate::world::World;
 /// The environment's own settings, as the engine takes them.
 pub(super) fn settings(config: &Config) -> Vec<(String, String)> {
     config.env.settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-/// Observations that the agent is shown together; DQN and PQN stack them themselves.
-pub(super) fn frames(config: &Config) -> usize {
-    match &config.agent {
-        AgentConfig::Ppo(agent) => agent.frame_stack_n.max(1),
-        _ => 1,
-    }
 }
 
 /// Refuses what would be accepted in silence and not done.
@@ -64,15 +58,12 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
             ..BatchConfig::default()
         })
     };
-    let own = || batch(config.run.num_envs, seed, pool);
-    let pool = || Arc::clone(pool);
+    let world = || World::new(batch(config.run.num_envs, seed, pool)?, config.agent.frames());
+    let (steps, pool) = (config.run.steps_per_env, || Arc::clone(pool));
     Ok(match &config.agent {
-        AgentConfig::Ppo(agent) => {
-            let world = World::new(own()?, frames(config))?;
-            Box::new(ppo::Ppo::new(of_ppo(agent, config), world, seed, pool())?)
-        }
-        AgentConfig::Dqn(agent) => Box::new(dqn::Dqn::new(&of_dqn(agent, config), own()?, seed, pool())?),
-        AgentConfig::Pqn(agent) => Box::new(pqn::Pqn::new(&of_pqn(agent, config), own()?, seed, pool())?),
+        AgentConfig::Ppo(agent) => Box::new(Ppo::new(agent.clone(), world()?, steps, seed, pool())?),
+        AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world()?, steps, seed, pool())?),
+        AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world()?, steps, seed, pool())?),
         AgentConfig::QLearning(agent) => {
             let sharing = ParallelSettings {
                 mode: if agent.deterministic { Mode::Deterministic } else { Mode::Asynchronous },
@@ -87,93 +78,12 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
             parallel(of_table(agent, config), sharing, seed, &mut make)?
         }
         AgentConfig::Classical(agent) => {
-            let world = World::new(own()?, 1)?;
+            let world = world()?;
             let arguments: Vec<_> = agent.arguments.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             let policy = Policy::parse(&agent.policy, &arguments, world.spec())?;
             Box::new(Classical::new(policy, world, seed)?)
         }
     })
-}
-
-fn of_ppo(agent: &PpoConfig, config: &Config) -> ppo::Config {
-    ppo::Config {
-        total_timesteps: config.run.total_timesteps(),
-        learning_rate: agent.learning_rate,
-        anneal_lr: agent.anneal_lr,
-        gamma: agent.gamma,
-        gae_lambda: agent.gae_lambda,
-        rollout_steps: agent.rollout_steps,
-        num_minibatches: agent.num_minibatches,
-        num_epochs: agent.num_epochs,
-        clip_coef: agent.clip_coef,
-        anneal_clip: agent.anneal_clip,
-        norm_adv: agent.norm_adv,
-        clip_vloss: agent.clip_vloss,
-        ent_coef: agent.ent_coef,
-        vf_coef: agent.vf_coef,
-        max_grad_norm: agent.max_grad_norm,
-        target_kl: agent.target_kl,
-        hidden: agent.hidden.clone(),
-        adam_eps: agent.adam_eps,
-        reward_scale: agent.reward_scale,
-        normalize_observations: agent.norm_obs,
-        normalize_rewards: agent.norm_reward,
-        log_std_init: agent.log_std_init,
-        squash: agent.squash,
-    }
-}
-
-fn of_dqn(agent: &DqnConfig, config: &Config) -> dqn::Config {
-    dqn::Config {
-        num_envs: config.run.num_envs,
-        total_timesteps: config.run.total_timesteps(),
-        learning_rate: agent.learning_rate,
-        hidden: agent.hidden.clone(),
-        init: same_name(agent.initialiser.name()),
-        buffer_size: agent.buffer_size,
-        batch_size: agent.batch_size,
-        gamma: agent.gamma,
-        tau: agent.tau,
-        target_network_frequency: agent.target_network_frequency,
-        start_e: agent.start_e,
-        end_e: agent.end_e,
-        exploration_fraction: agent.exploration_fraction,
-        exploration_steps: agent.exploration_steps,
-        learning_starts: agent.learning_starts,
-        train_frequency: agent.train_frequency,
-        double_q: agent.double,
-        dueling: agent.dueling,
-        n_step: agent.n_step,
-        huber_loss: agent.loss == TdLoss::Huber,
-        max_grad_norm: agent.max_grad_norm,
-        reward_scale: agent.reward_scale,
-        frame_stack_n: agent.frame_stack_n,
-    }
-}
-
-fn of_pqn(agent: &PqnConfig, config: &Config) -> pqn::Config {
-    pqn::Config {
-        num_envs: config.run.num_envs,
-        rollout_steps: agent.rollout_steps,
-        steps_per_env: config.run.steps_per_env,
-        learning_rate: agent.learning_rate,
-        anneal_lr: agent.lr_decay_fraction.is_some() || agent.lr_decay_steps.is_some(),
-        lr_decay_fraction: agent.lr_decay_fraction,
-        lr_decay_steps: agent.lr_decay_steps,
-        gamma: agent.gamma,
-        lambda: agent.lambda,
-        start_e: agent.epsilon_start,
-        end_e: agent.epsilon_end,
-        epsilon_decay_fraction: agent.epsilon_decay_fraction,
-        epsilon_decay_steps: agent.epsilon_decay_steps,
-        num_epochs: agent.num_epochs,
-        num_minibatches: agent.num_minibatches,
-        max_grad_norm: agent.max_grad_norm,
-        reward_scale: agent.reward_scale,
-        hidden_size: agent.hidden_size,
-        num_layers: agent.num_layers,
-        frame_stack_n: agent.frame_stack_n,
-    }
 }
 
 fn of_table(agent: &QLearningConfig, config: &Config) -> Settings {

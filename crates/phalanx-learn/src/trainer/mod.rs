@@ -108,7 +108,10 @@ pub fn train(
         best = checkpoint.best_score;
     }
     let journal = folder()?.map(|directory| Journal::open(directory, config, learner.global_step())).transpose()?;
-    let progress = Progress { total: config.run.total_timesteps(), ..Progress::default() };
+    // Only whole units: of part of one nothing can be learnt.
+    let unit = learner.unit();
+    let total = (config.run.total_timesteps() / unit).max(1) * unit;
+    let progress = Progress { total, ..Progress::default() };
     let report = Report::default();
     let mut trainer =
         Trainer { config, make, pool, learner, results, best, report, journal, training_seconds: 0.0, progress };
@@ -140,7 +143,7 @@ impl Trainer<'_> {
     /// Answers whether the run came to its end.
     fn run(&mut self, watch: &mut Watch<'_>) -> Result<bool> {
         let run = &self.config.run;
-        let (total, num_envs) = (run.total_timesteps(), run.num_envs as u64);
+        let (total, num_envs) = (self.progress.total, run.num_envs as u64);
         let log_interval = (total / LOG_EVENTS).max(1);
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
@@ -301,7 +304,7 @@ pub fn evaluate_agent(
         ..BatchConfig::default()
     })?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));
-    let mut world = World::new(batch, build::frames(config))?;
+    let mut world = World::new(batch, config.agent.frames())?;
     evaluate(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes)
 }
 

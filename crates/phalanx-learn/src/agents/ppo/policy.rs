@@ -17,7 +17,7 @@ pub(super) enum Head {
 }
 
 impl Head {
-    fn outputs(&self) -> usize {
+    pub(super) fn outputs(&self) -> usize {
         match self {
             Self::Discrete(choices) => *choices,
             Self::Gaussian { low, .. } => low.len(),
@@ -72,6 +72,11 @@ pub(super) struct Samples<'a, T> {
     pub(super) records: &'a [T],
     /// A row of flags for each transition, or nothing if all choices are legal.
     pub(super) masks: &'a [bool],
+}
+
+/// Numbers of a record of [`Samples`].
+pub(super) fn record_len(inputs: usize, components: usize) -> usize {
+    inputs + components + Judged::<f32>::LEN
 }
 
 /// The columns of a record after observation and action.
@@ -159,9 +164,8 @@ impl Policy {
         parameters
     }
 
-    /// Numbers of a record of [`Samples`].
     pub(super) fn record_len(&self) -> usize {
-        self.actor.inputs() + self.head.components() + Judged::<f32>::LEN
+        record_len(self.actor.inputs(), self.head.components())
     }
 
     /// Writes a record of [`Samples`].

@@ -5,15 +5,18 @@ use phalanx_core::stats::EpisodeStats;
 
 use super::*;
 
+/// Steps of each environment in a run of these tests, unless they say otherwise.
+const STEPS: u64 = 100_000;
+
 fn world(env: &str, num_envs: usize, pool: &Arc<Pool>) -> World {
     let config =
         BatchConfig { num_envs, seed: 3, autoreset: Autoreset::SameStep, pool: pool.clone(), ..BatchConfig::default() };
     World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), 1).unwrap()
 }
 
-fn learner(config: &Config, env: &str, num_envs: usize, threads: usize) -> Ppo {
+fn learner(config: &PpoConfig, env: &str, num_envs: usize, threads: usize) -> Ppo {
     let pool = Arc::new(Pool::new(threads));
-    Ppo::new(config.clone(), world(env, num_envs, &pool), 7, pool).unwrap()
+    Ppo::new(config.clone(), world(env, num_envs, &pool), STEPS, 7, pool).unwrap()
 }
 
 fn advance(ppo: &mut Ppo, units: usize) -> Report {
@@ -23,18 +26,18 @@ fn advance(ppo: &mut Ppo, units: usize) -> Report {
 }
 
 /// Everything that can be switched on.
-fn all_options() -> Config {
-    Config {
+fn all_options() -> PpoConfig {
+    PpoConfig {
         rollout_steps: 8,
         num_minibatches: 2,
         num_epochs: 2,
         anneal_clip: true,
         target_kl: Some(0.5),
         hidden: vec![16, 8],
-        normalize_observations: true,
-        normalize_rewards: true,
+        norm_obs: true,
+        norm_reward: true,
         reward_scale: 0.5,
-        ..Config::default()
+        ..PpoConfig::default()
     }
 }
 
@@ -161,7 +164,7 @@ fn a_restored_learner_goes_on_to_the_same_bits() {
 #[test]
 fn a_state_of_another_shape_is_refused() {
     let mut ppo = learner(&all_options(), "CartPole-v1", 2, 1);
-    let other = learner(&Config { hidden: vec![16, 9], ..all_options() }, "CartPole-v1", 2, 1).save();
+    let other = learner(&PpoConfig { hidden: vec![16, 9], ..all_options() }, "CartPole-v1", 2, 1).save();
     let before = ppo.save();
     let error = ppo.restore(&other).unwrap_err().to_string();
     assert_eq!(error, "'actor.1.weight' of the checkpoint is F32[9, 16], but F32[8, 16] is needed");
@@ -170,7 +173,8 @@ fn a_state_of_another_shape_is_refused() {
 
 #[test]
 fn what_is_no_number_stops_training_and_leaves_the_weights() {
-    let mut ppo = learner(&Config { hidden: vec![8], num_minibatches: 1, ..Config::default() }, "CartPole-v1", 4, 1);
+    let mut ppo =
+        learner(&PpoConfig { hidden: vec![8], num_minibatches: 1, ..PpoConfig::default() }, "CartPole-v1", 4, 1);
     advance(&mut ppo, 1);
     let weights = ppo.parameters.clone();
     ppo.rollout.returns[5] = f32::NAN;
@@ -180,29 +184,56 @@ fn what_is_no_number_stops_training_and_leaves_the_weights() {
     assert!(error.to_string().starts_with("the value loss became NaN at step 512"), "{error}");
     assert_eq!(ppo.parameters, weights);
     // Steps of this length leave the numbers that there are.
-    let mut ppo = learner(&Config { learning_rate: 1e39, hidden: vec![8], ..Config::default() }, "CartPole-v1", 4, 1);
+    let mut ppo =
+        learner(&PpoConfig { learning_rate: 1e39, hidden: vec![8], ..PpoConfig::default() }, "CartPole-v1", 4, 1);
     let error = ppo.advance(u64::MAX, &mut Report::default()).unwrap_err();
     assert!(matches!(error, Error::NotFinite { global_step: 512, .. }), "{error}");
 }
 
 #[test]
 fn settings_that_cannot_work_are_named() {
-    let refused = |change: &dyn Fn(&mut Config)| {
-        let mut config = Config::default();
+    let refused = |change: &dyn Fn(&mut PpoConfig)| {
+        let mut config = PpoConfig::default();
         change(&mut config);
-        config.validate(4).unwrap_err().to_string()
+        config.check(Length { num_envs: 4, steps_per_env: 1_000 }).unwrap_err().to_string()
     };
-    assert_eq!(refused(&|c| c.learning_rate = -1.0), "agent.learning_rate is -1, but must be above 0");
+    assert_eq!(refused(&|c| c.learning_rate = -1.0), "agent.learning_rate is -1.0, but must be above 0");
     assert_eq!(refused(&|c| c.gamma = 1.5), "agent.gamma is 1.5, but must be from 0 to 1");
-    assert_eq!(refused(&|c| c.vf_coef = f64::NAN), "agent.vf_coef is NaN, but must be 0 or more");
+    assert_eq!(refused(&|c| c.vf_coef = f64::NAN), "agent.vf_coef is nan, but must be a finite number");
+    assert_eq!(refused(&|c| c.log_std_init = 21.0), "agent.log_std_init is 21.0, but must be from -20 to 20");
     assert_eq!(
-        refused(&|c| c.num_minibatches = 7),
-        "agent.num_minibatches is 7, but must divide the 512 steps of a roll-out (rollout_steps 128 in 4 environments)"
+        refused(&|c| c.num_minibatches = 512),
+        "agent.num_minibatches is 512, but must be smaller: the normalised advantage of a single transition is 0 (or \
+         agent.norm_adv = false)"
     );
-    assert!(serde_json::from_str::<Config>("{\"learning_rat\": 1}").is_err(), "unknown keys are errors");
-    let default: Config = serde_json::from_str("{}").unwrap();
-    assert_eq!(default, Config::default());
-    assert!(Config::default().validate(4).is_ok());
+    let single = PpoConfig { num_minibatches: 512, norm_adv: false, ..PpoConfig::default() };
+    single.check(Length { num_envs: 4, steps_per_env: 1 }).unwrap();
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused() {
+    let refused = |config: PpoConfig| {
+        let pool = Arc::new(Pool::new(1));
+        Ppo::new(config, world("CartPole-v1", 1, &pool), 1, 7, pool).unwrap_err().to_string()
+    };
+    let wide = refused(PpoConfig { hidden: vec![1 << 40, 1 << 40], ..PpoConfig::default() });
+    assert!(wide.starts_with("agent.hidden is [1099511627776, 1099511627776], but the networks would take"), "{wide}");
+    let long = refused(PpoConfig { rollout_steps: 1 << 31, ..PpoConfig::default() });
+    assert!(long.starts_with("run.rollout_steps is 2147483648, but a roll-out of run.num_envs = 1 env"), "{long}");
+}
+
+#[test]
+fn rates_fall_to_zero_after_the_last_roll_out() {
+    let config = PpoConfig { anneal_clip: true, num_minibatches: 1, ..all_options() };
+    let pool = Arc::new(Pool::new(1));
+    // Three roll-outs of eight steps, and a part of one that is not made.
+    let mut ppo = Ppo::new(config, world("CartPole-v1", 2, &pool), 30, 7, pool).unwrap();
+    assert_eq!(ppo.unit(), 16);
+    let rates: Vec<f64> = (0..3)
+        .map(|_| advance(&mut ppo, 1).means().find(|(tag, _)| *tag == "charts/learning_rate").unwrap().1)
+        .collect();
+    let expected = [3.0, 2.0, 1.0].map(|left| 2.5e-4 * left / 3.0);
+    assert!(rates.iter().zip(expected).all(|(rate, expected)| (rate - expected).abs() < 1e-12), "{rates:?}");
 }
 
 #[test]
@@ -222,7 +253,7 @@ fn illegal_choices_are_never_made() {
 #[test]
 fn continuous_actions_are_sent_within_bounds() {
     for squash in [false, true] {
-        let config = Config { squash, log_std_init: 2.0, ..all_options() };
+        let config = PpoConfig { squash, log_std_init: 2.0, ..all_options() };
         let mut ppo = learner(&config, "Pendulum-v1", 20, 1);
         advance(&mut ppo, 2);
         assert!(ppo.bounded.iter().all(|action| action.abs() <= 2.0));
@@ -236,8 +267,7 @@ fn continuous_actions_are_sent_within_bounds() {
 
 #[test]
 fn cart_pole_is_learnt() {
-    let config = Config {
-        total_timesteps: 60_000,
+    let config = PpoConfig {
         rollout_steps: 32,
         num_minibatches: 1,
         num_epochs: 20,
@@ -247,10 +277,11 @@ fn cart_pole_is_learnt() {
         anneal_clip: true,
         clip_vloss: false,
         ent_coef: 0.0,
-        ..Config::default()
+        ..PpoConfig::default()
     };
-    let mut ppo = learner(&config, "CartPole-v1", 8, 1);
-    let units = config.total_timesteps as usize / 256;
+    let pool = Arc::new(Pool::new(1));
+    let mut ppo = Ppo::new(config, world("CartPole-v1", 8, &pool), 7_500, 7, pool).unwrap();
+    let units = 7_500 / 32;
     advance(&mut ppo, units - 60);
     let last = advance(&mut ppo, 60).episodes;
     let mean = last.iter().map(|episode| episode.episode_return).sum::<f32>() / last.len() as f32;
@@ -376,8 +407,7 @@ impl Batch for TwoStates {
 
 /// The values that the critic finds for the two states.
 fn values_of_two_states(limit: Limit) -> [f32; 2] {
-    let config = Config {
-        total_timesteps: 80_000,
+    let config = PpoConfig {
         rollout_steps: 20,
         num_minibatches: 1,
         num_epochs: 10,
@@ -387,10 +417,10 @@ fn values_of_two_states(limit: Limit) -> [f32; 2] {
         clip_vloss: false,
         hidden: vec![16],
         max_grad_norm: 10.0,
-        ..Config::default()
+        ..PpoConfig::default()
     };
     let world = World::new(Box::new(TwoStates::new(limit)), 1).unwrap();
-    let mut ppo = Ppo::new(config, world, 1, Arc::new(Pool::new(1))).unwrap();
+    let mut ppo = Ppo::new(config, world, 20_000, 1, Arc::new(Pool::new(1))).unwrap();
     advance(&mut ppo, 1_000);
     ppo.values(&[1.0, 0.0, 0.0, 1.0]).try_into().unwrap()
 }
