@@ -6,11 +6,12 @@ use phalanx_core::policy::POLICIES;
 
 use super::config::RunConfig;
 use super::settings::{
-    Course, Horizon, Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive,
+    Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive,
     section, share,
 };
 use crate::error::{Error, Result};
 use crate::nn::Schedule;
+use crate::tabular;
 
 section! {
     /// Settings of proximal policy optimisation. Defaults: CleanRL's `ppo.py`.
@@ -204,92 +205,6 @@ fn falling(start: f64, end: f64, duration: Option<u64>) -> Schedule {
     duration.map_or(Schedule::Constant(start), |duration| Schedule::Linear { start, end, duration })
 }
 
-choice! {
-    /// What tabular learning bootstraps from.
-    Algorithm {
-        /// The best next action.
-        QLearning = "q_learning",
-        /// The next action that is taken.
-        Sarsa = "sarsa",
-        /// The mean over the next actions that could be taken.
-        ExpectedSarsa = "expected_sarsa",
-        /// The best action of one table, as the other values it.
-        DoubleQ = "double_q",
-    }
-}
-
-choice! {
-    /// How a table keeps its values.
-    TableKind {
-        /// Sparse at first, dense once that is better.
-        Auto = "auto" | "optimal",
-        /// A row for every state.
-        Dense = "dense",
-        /// Nested rows, the plain implementation.
-        List = "list",
-        /// A row for every state that was met.
-        Sparse = "sparse",
-    }
-}
-
-choice! {
-    /// How a batch of transitions is applied.
-    BatchUpdate {
-        /// In order; later ones see earlier ones.
-        Sequential = "sequential",
-        /// The mean error of each distinct entry, once.
-        UniqueMean = "unique_mean",
-        /// Every error, all from the old table.
-        Accumulate = "accumulate",
-        /// The last of each distinct entry.
-        LastWins = "last_wins",
-    }
-}
-
-choice! {
-    /// The type of a table's values.
-    Precision {
-        /// Single, for throughput.
-        F32 = "f32",
-        /// Double, for exact tests.
-        F64 = "f64",
-    }
-}
-
-section! {
-    /// Settings of tabular learning; all counts are transitions.
-    QLearningConfig in "agent" {
-        /// What values are bootstrapped from. `q_learning`.
-        algorithm: Algorithm = Algorithm::QLearning, any;
-        /// The discount. 0.97.
-        gamma: f64 = 0.97, share;
-        /// The learning rate. `linear(0.3, 0.01, 100%)`, recipe A of the reference.
-        learning_rate: Course = Course::Linear { start: 0.3, end: 0.01, horizon: Horizon::Percent(100.0) },
-            Course::rate;
-        /// Exploration. `linear(1, 0.1, 50%)`, recipe A of the reference.
-        epsilon: Course = Course::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) },
-            Course::probability;
-        /// How the table keeps its values. `auto`.
-        table: TableKind = TableKind::Auto, any;
-        /// Share of visited states from which an `auto` table is dense. 0.25.
-        dense_threshold: f64 = 0.25, share;
-        /// The type of the values. `f32`.
-        precision: Precision = Precision::F32, any;
-        /// How a batch is applied. `sequential`.
-        batch_update: BatchUpdate = BatchUpdate::Sequential, any;
-        /// Threads. None: as many as there are physical cores, at most 4.
-        num_workers: Option<usize> = None, optional(at_least_one);
-        /// Whether the result is the same for any number of threads. True.
-        deterministic: bool = true, any;
-        /// Logical shares of the work in deterministic mode. 16.
-        shards: usize = 16, at_least_one;
-        /// Whether threads that are not deterministic learn in one table. True.
-        shared: bool = true, any;
-        /// Transitions of a worker between synchronisations. 1,000.
-        steps_per_sync: u64 = 1_000, at_least_one;
-    }
-}
-
 /// A control law of the engine, which does not learn; the engine checks its arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ClassicalConfig {
@@ -310,7 +225,7 @@ pub enum AgentConfig {
     /// Parallelised Q-networks.
     Pqn(PqnConfig),
     /// Tabular learning.
-    QLearning(QLearningConfig),
+    QLearning(tabular::Settings),
     /// A control law.
     Classical(ClassicalConfig),
 }
@@ -326,7 +241,7 @@ impl AgentConfig {
             "ppo" => Self::Ppo(PpoConfig::default()),
             "dqn" => Self::Dqn(DqnConfig::default()),
             "pqn" => Self::Pqn(PqnConfig::default()),
-            "q_learning" => Self::QLearning(QLearningConfig::default()),
+            "q_learning" => Self::QLearning(tabular::Settings::default()),
             "bang_bang" => Self::new("bangbang")?,
             policy if classical(policy) => {
                 Self::Classical(ClassicalConfig { policy: policy.to_owned(), arguments: Passed::new() })
@@ -399,6 +314,7 @@ impl AgentConfig {
                 "run.num_envs",
                 format!("is {}, but must be at most run.buffer_size = {}", run.num_envs, config.buffer_size),
             )),
+            Self::QLearning(config) => config.check(),
             _ => Ok(()),
         }
     }
