@@ -96,6 +96,27 @@ fn the_same_seed_gives_the_same_weights_for_any_threads_and_evaluations() {
     }
 }
 
+/// A table that has only ever played against itself draws against the perfect opponent.
+#[test]
+fn self_play_is_trained_and_judged_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ["env=TicTacToe-v0", "agent=q_learning", "env.opponent=self_play"];
+    let (path, document) = train(folder.path(), &settings);
+    // Games against itself end in draws: neither side is ever rewarded.
+    assert_eq!(document["final_eval_return_mean"], 0.0);
+    let evaluated = |setting: &str| {
+        let arguments = ["evaluate", path.to_str().unwrap(), setting, "--json", "--episodes", "1000"];
+        json(&run(folder.path(), &arguments))
+    };
+    let perfect = evaluated("env.opponent=perfect");
+    assert_eq!((&perfect["min_return"], &perfect["max_return"]), (&0.0.into(), &0.0.into()));
+    let random = evaluated("env.opponent=random");
+    assert_eq!(random["min_return"], 0.0);
+    assert!(random["mean_return"].as_f64().unwrap() > 0.8, "{random}");
+    let text = refusal(folder.path(), &["evaluate", path.to_str().unwrap(), "agent.gamma=0"]);
+    assert!(text.contains("'agent.gamma=0' cannot be changed"), "{text}");
+}
+
 /// The arrays of a checkpoint, after its header.
 fn agent_tensors(file: &[u8]) -> Vec<u8> {
     let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
@@ -160,7 +181,9 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.gamma=2"], "agent.gamma"),
         (vec!["train", "env=Pendulum-v1", "agent=dqn"], "discrete"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "env.max_step=9"], "max_steps"),
-        (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "env.opponent=self_play"], "env.opponent"),
+        (vec!["train", "env=TicTacToe-v0", "agent=pqn", "env.opponent=self_play"], "env.opponent"),
+        (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.shards=0"], "agent.shards is 0, but must be from"),
+        (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.racy=true"], "agent.deterministic=false"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.auto_tune=true"], "run.auto_tune"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),

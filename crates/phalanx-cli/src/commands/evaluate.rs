@@ -20,6 +20,9 @@ pub(crate) struct EvaluateArgs {
     /// Folder of a run that `phalanx train` has made
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
+    /// Settings of the environment that differ from those of the run, such as env.opponent=perfect
+    #[arg(value_name = "env.KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
     /// Checkpoint: final or step_00001000 [default: the one that went furthest]
     #[arg(long, value_name = "NAME")]
     pub(crate) checkpoint: Option<String>,
@@ -52,6 +55,15 @@ struct Document<'a> {
     episode_lengths: &'a [u32],
 }
 
+/// The key and the value of a setting of the environment; the agent is what it was trained to be.
+fn of_environment(setting: &str) -> Result<(String, String), Failure> {
+    let key = |key: &str| key.strip_prefix("env.").filter(|key| *key != "name" && !key.is_empty()).map(str::to_owned);
+    let found = setting.split_once('=').and_then(|(name, value)| Some((key(name)?, value.to_owned())));
+    found.ok_or_else(|| {
+        Failure::input(format!("'{setting}' cannot be changed for an evaluation: only env.KEY=VALUE can, except env.name"))
+    })
+}
+
 pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     let mut run = load_run(&args.run)?;
     let checkpoint = match &args.checkpoint {
@@ -64,6 +76,10 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     let entry = registry::find(&run.config.env.name)?;
     let make = |batch: &BatchConfig| entry.batch(batch);
     let learner = restored(&run, &checkpoint, &make)?;
+    for setting in &args.settings {
+        let (key, value) = of_environment(setting)?;
+        run.config.env.settings.insert(key, value);
+    }
     run.config.run.eval_rollouts = args.episodes as usize;
     run.config.run.seed = args.seed.unwrap_or(run.config.run.seed);
     let pool = Arc::new(Pool::new(std::thread::available_parallelism().map_or(1, usize::from)));

@@ -6,98 +6,13 @@ use std::fmt;
 use phalanx_core::policy::POLICIES;
 
 use super::config::RunConfig;
-use super::settings::{Course, Horizon, Passed, Section, any, at_least_one, choice, optional, section, share};
+use super::settings::{Passed, Section};
 pub use crate::agents::dqn::DqnConfig;
 pub use crate::agents::ppo::PpoConfig;
 pub use crate::agents::pqn::PqnConfig;
 use crate::error::Result;
 use crate::learner::Length;
-
-choice! {
-    /// What tabular learning bootstraps from.
-    Algorithm {
-        /// The best next action.
-        QLearning = "q_learning",
-        /// The next action that is taken.
-        Sarsa = "sarsa",
-        /// The mean over the next actions that could be taken.
-        ExpectedSarsa = "expected_sarsa",
-        /// The best action of one table, as the other values it.
-        DoubleQ = "double_q",
-    }
-}
-
-choice! {
-    /// How a table keeps its values.
-    TableKind {
-        /// Sparse at first, dense once that is better.
-        Auto = "auto" | "optimal",
-        /// A row for every state.
-        Dense = "dense",
-        /// Nested rows, the plain implementation.
-        List = "list",
-        /// A row for every state that was met.
-        Sparse = "sparse",
-    }
-}
-
-choice! {
-    /// How a batch of transitions is applied.
-    BatchUpdate {
-        /// In order; later ones see earlier ones.
-        Sequential = "sequential",
-        /// The mean error of each distinct entry, once.
-        UniqueMean = "unique_mean",
-        /// Every error, all from the old table.
-        Accumulate = "accumulate",
-        /// The last of each distinct entry.
-        LastWins = "last_wins",
-    }
-}
-
-choice! {
-    /// The type of a table's values.
-    Precision {
-        /// Single, for throughput.
-        F32 = "f32",
-        /// Double, for exact tests.
-        F64 = "f64",
-    }
-}
-
-section! {
-    /// Settings of tabular learning; all counts are transitions.
-    QLearningConfig in "agent" {
-        /// What values are bootstrapped from. `q_learning`.
-        algorithm: Algorithm = Algorithm::QLearning, any;
-        /// The discount. 0.97.
-        gamma: f64 = 0.97, share;
-        /// The learning rate. `linear(0.3, 0.01, 100%)`, recipe A of the reference.
-        learning_rate: Course = Course::Linear { start: 0.3, end: 0.01, horizon: Horizon::Percent(100.0) },
-            Course::rate;
-        /// Exploration. `linear(1, 0.1, 50%)`, recipe A of the reference.
-        epsilon: Course = Course::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) },
-            Course::probability;
-        /// How the table keeps its values. `auto`.
-        table: TableKind = TableKind::Auto, any;
-        /// Share of visited states from which an `auto` table is dense. 0.25.
-        dense_threshold: f64 = 0.25, share;
-        /// The type of the values. `f32`.
-        precision: Precision = Precision::F32, any;
-        /// How a batch is applied. `sequential`.
-        batch_update: BatchUpdate = BatchUpdate::Sequential, any;
-        /// Threads. None: as many as there are physical cores, at most 4.
-        num_workers: Option<usize> = None, optional(at_least_one);
-        /// Whether the result is the same for any number of threads. True.
-        deterministic: bool = true, any;
-        /// Logical shares of the work in deterministic mode. 16.
-        shards: usize = 16, at_least_one;
-        /// Whether threads that are not deterministic learn in one table. True.
-        shared: bool = true, any;
-        /// Transitions of a worker between synchronisations. 1,000.
-        steps_per_sync: u64 = 1_000, at_least_one;
-    }
-}
+use crate::tabular;
 
 /// A control law of the engine, which does not learn; the engine checks its arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -119,7 +34,7 @@ pub enum AgentConfig {
     /// Parallelised Q-networks.
     Pqn(PqnConfig),
     /// Tabular learning.
-    QLearning(QLearningConfig),
+    QLearning(tabular::Settings),
     /// A control law.
     Classical(ClassicalConfig),
 }
@@ -135,7 +50,7 @@ impl AgentConfig {
             "ppo" => Self::Ppo(PpoConfig::default()),
             "dqn" => Self::Dqn(DqnConfig::default()),
             "pqn" => Self::Pqn(PqnConfig::default()),
-            "q_learning" => Self::QLearning(QLearningConfig::default()),
+            "q_learning" => Self::QLearning(tabular::Settings::default()),
             "bang_bang" => Self::new("bangbang")?,
             policy if classical(policy) => {
                 Self::Classical(ClassicalConfig { policy: policy.to_owned(), arguments: Passed::new() })
@@ -206,6 +121,7 @@ impl AgentConfig {
             Self::Ppo(config) => config.check(length),
             Self::Dqn(config) => config.check(length),
             Self::Pqn(config) => config.check(length),
+            Self::QLearning(config) => config.check(),
             _ => Ok(()),
         }
     }

@@ -357,6 +357,9 @@ impl Config {
             let why = format!("is {}, which is too many for {envs} environments", self.run.steps_per_env);
             return Err(Error::setting("run.steps_per_env", why));
         }
+        if let AgentConfig::QLearning(settings) = &mut self.agent {
+            settings.settle(&self.run);
+        }
         self.agent.check(&self.run)
     }
 

@@ -4,13 +4,10 @@
 //! it is written, so that a file, the command line and a message all speak of the same keys.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use toml::Value;
 
 use crate::error::{Error, Result};
-use crate::nn;
 
 /// A type that a setting can have.
 pub(crate) trait Setting: Sized {
@@ -258,172 +255,6 @@ pub(crate) use choice;
 /// Settings that only the engine can check, as texts by name.
 pub type Passed = BTreeMap<String, String>;
 
-/// A value that changes in the course of a run: `0.1`, `linear(0.3, 0.01, 100%)`, `exponential(1, 0.995, 0.01)`,
-/// `half_life(1, 10000, 0.01)` or `visit(0.8)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Course {
-    /// The same value always.
-    Constant(f64),
-    /// A straight line from `start` to `end`.
-    Linear {
-        /// The first value.
-        start: f64,
-        /// The last one.
-        end: f64,
-        /// When the last one is reached.
-        horizon: Horizon,
-    },
-    /// Multiplied by `rate` in each transition, but not below `min`.
-    Exponential {
-        /// The first value.
-        start: f64,
-        /// The factor of a transition.
-        rate: f64,
-        /// The lowest value.
-        min: f64,
-    },
-    /// Halved in every `half_life` transitions, but not below `min`.
-    HalfLife {
-        /// The first value.
-        start: f64,
-        /// Transitions until half of it is left.
-        half_life: f64,
-        /// The lowest value.
-        min: f64,
-    },
-    /// `1 / N^power` of the visits `N` of a state and action.
-    Visit {
-        /// The exponent.
-        power: f64,
-    },
-}
-
-/// A number of transitions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Horizon {
-    /// So many.
-    Transitions(u64),
-    /// A share of all transitions of the run, in percent.
-    Percent(f64),
-}
-
-impl Course {
-    /// The schedule by transitions for a run of so many; `None` if it goes by visits.
-    pub fn schedule(&self, transitions: u64) -> Option<nn::Schedule> {
-        Some(match *self {
-            Self::Constant(value) => nn::Schedule::Constant(value),
-            Self::Linear { start, end, horizon } => {
-                let duration = match horizon {
-                    Horizon::Transitions(count) => count,
-                    Horizon::Percent(percent) => ((percent / 100.0 * transitions as f64) as u64).max(1),
-                };
-                nn::Schedule::Linear { start, end, duration }
-            }
-            Self::Exponential { start, rate, min } => nn::Schedule::Exponential { start, end: min, factor: rate },
-            Self::HalfLife { start, half_life, min } => {
-                nn::Schedule::Exponential { start, end: min, factor: (-1.0 / half_life).exp2() }
-            }
-            Self::Visit { .. } => return None,
-        })
-    }
-
-    /// A rate: from 0 to 1, or by visits.
-    pub(crate) fn rate(&self) -> Complaint {
-        let values = match *self {
-            Self::Constant(value) => [value; 2],
-            Self::Linear { start, end, .. } => [start, end],
-            Self::Exponential { start, min, .. } | Self::HalfLife { start, min, .. } => [start, min],
-            Self::Visit { .. } => [0.0; 2],
-        };
-        values.iter().find_map(share)
-    }
-
-    /// A probability: a rate that does not go by visits.
-    pub(crate) fn probability(&self) -> Complaint {
-        match self {
-            Self::Visit { .. } => Some("a number or a linear, exponential or half_life course"),
-            course => course.rate(),
-        }
-    }
-}
-
-impl fmt::Display for Course {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Constant(value) => write!(f, "{value}"),
-            Self::Linear { start, end, horizon: Horizon::Transitions(count) } => {
-                write!(f, "linear({start}, {end}, {count})")
-            }
-            Self::Linear { start, end, horizon: Horizon::Percent(percent) } => {
-                write!(f, "linear({start}, {end}, {percent}%)")
-            }
-            Self::Exponential { start, rate, min } => write!(f, "exponential({start}, {rate}, {min})"),
-            Self::HalfLife { start, half_life, min } => write!(f, "half_life({start}, {half_life}, {min})"),
-            Self::Visit { power } => write!(f, "visit({power})"),
-        }
-    }
-}
-
-impl FromStr for Course {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(());
-        let Some((name, arguments)) = text.trim().strip_suffix(')').and_then(|text| text.split_once('(')) else {
-            return number(text).map(Self::Constant);
-        };
-        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
-        match (name.trim(), arguments.as_slice()) {
-            ("constant", [value]) => number(value).map(Self::Constant),
-            ("linear", [start, end, horizon]) => {
-                let horizon = match horizon.strip_suffix('%') {
-                    Some(percent) => Horizon::Percent(number(percent)?),
-                    None => Horizon::Transitions(u64::read(&Value::Float(number(horizon)?)).ok_or(())?),
-                };
-                let positive = match horizon {
-                    Horizon::Transitions(count) => count > 0,
-                    Horizon::Percent(percent) => part(&(percent / 100.0)).is_none(),
-                };
-                let course = Self::Linear { start: number(start)?, end: number(end)?, horizon };
-                positive.then_some(course).ok_or(())
-            }
-            ("exponential", [start, rate, min]) => {
-                let rate = Some(number(rate)?).filter(|rate| part(rate).is_none()).ok_or(())?;
-                Ok(Self::Exponential { start: number(start)?, rate, min: number(min)? })
-            }
-            ("half_life", [start, half_life, min]) => {
-                let half_life = Some(number(half_life)?).filter(|count| *count > 0.0).ok_or(())?;
-                Ok(Self::HalfLife { start: number(start)?, half_life, min: number(min)? })
-            }
-            ("visit", [power]) => {
-                let power = Some(number(power)?).filter(|power| *power > 0.0).ok_or(())?;
-                Ok(Self::Visit { power })
-            }
-            _ => Err(()),
-        }
-    }
-}
-
-impl Setting for Course {
-    fn kind() -> String {
-        "a number or a course such as linear(0.3, 0.01, 50%), exponential(1, 0.995, 0.01), half_life(1, 10000, 0.01) \
-         or visit(0.8)"
-            .to_owned()
-    }
-    fn read(value: &Value) -> Option<Self> {
-        match value {
-            Value::String(text) => text.parse().ok(),
-            value => f64::read(value).map(Self::Constant),
-        }
-    }
-    fn write(&self) -> Value {
-        match self {
-            Self::Constant(value) => Value::Float(*value),
-            course => Value::String(course.to_string()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,28 +271,5 @@ mod tests {
         assert_eq!(Option::<f64>::read(&Value::String("none".into())), Some(None));
         assert_eq!(Option::<f64>::read(&Value::String("some".into())), None);
         assert_eq!(Vec::<usize>::read(&toml::Value::Array(vec![Value::Integer(64), Value::Boolean(true)])), None);
-    }
-
-    #[test]
-    fn courses_read_back_and_follow_the_reference() {
-        let shown =
-            ["0.1", "linear(1, 0.1, 50%)", "linear(0.3, 0.01, 1000)", "exponential(1, 0.995, 0.01)", "visit(0.8)"];
-        for text in shown {
-            let course: Course = text.parse().unwrap();
-            assert_eq!(course.to_string(), text);
-            assert_eq!(Course::read(&course.write()), Some(course));
-        }
-        let at = |text: &str, step| text.parse::<Course>().unwrap().schedule(1_000).unwrap().at(step);
-        assert_eq!(at("linear(1, 0, 50%)", 250), 0.5);
-        assert_eq!(at("linear(1, 0, 1e3)", 250), 0.75);
-        // The floor is reached at n = 919: tabular.md, section 4.
-        assert!(at("exponential(1, 0.995, 0.01)", 918) > 0.01 && at("exponential(1, 0.995, 0.01)", 919) == 0.01);
-        assert!((at("half_life(1, 100, 0)", 200) - 0.25).abs() < 1e-12);
-        assert_eq!("visit(0.8)".parse::<Course>().unwrap().schedule(9), None);
-        for wrong in
-            ["", "linear(1, 0)", "linear(1, 0, 0%)", "linear(1, 0, 101%)", "exponential(1, 2, 0)", "cosine(1)", "nan"]
-        {
-            assert_eq!(wrong.parse::<Course>(), Err(()), "{wrong}");
-        }
     }
 }

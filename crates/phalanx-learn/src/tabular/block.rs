@@ -86,7 +86,8 @@ impl Space {
 /// What is legal in each state, a bit for each action, as far as it is known: 0 in states never acted in.
 ///
 /// A table knows nothing but the state, so what is legal must depend on nothing else; an environment with other ideas
-/// refuses the action.
+/// refuses the action. All blocks share what they find out: where a block sees values other than 0, somebody whose
+/// work it sees has acted, so that the mask is known; elsewhere it makes no difference when it becomes known.
 #[derive(Debug)]
 pub(super) struct Masks(Vec<AtomicU32>);
 
@@ -102,15 +103,12 @@ impl Masks {
         self.0[state as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes over what others know of a state.
-    pub(super) fn learn(&self, state: u32, others: &Self) {
-        if !self.0.is_empty() {
-            self.set(state, self.get(state) | others.get(state));
-        }
-    }
-
     fn set(&self, state: u32, legal: u32) {
         self.0[state as usize].store(legal, Ordering::Relaxed);
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&self.0[..])
     }
 
     pub(super) fn save(&self) -> State {
@@ -135,14 +133,17 @@ impl Masks {
     }
 }
 
+/// Whether the agent moves for both sides in turn.
+fn plays_itself(spec: &EnvSpec) -> bool {
+    spec.options.iter().any(|option| option.name == "opponent" && option.value == "self_play")
+}
+
 /// Environments, and what is needed to act and to learn in them.
 pub(super) struct Block<T> {
     batch: Box<dyn Batch>,
     space: Space,
     algorithm: Algorithm,
     masks: Arc<Masks>,
-    /// What others found out until the last merge, where blocks do not share their masks.
-    merged: Option<Arc<Masks>>,
     draws: Draws,
     updater: Updater<T>,
     out: StepBuffers,
@@ -165,14 +166,8 @@ pub(super) struct Block<T> {
 }
 
 impl<T: Value> Block<T> {
-    /// Starts the environments anew from the seed; `stream` tells blocks with the same seed apart.
-    pub(super) fn new(
-        mut batch: Box<dyn Batch>,
-        settings: &Settings,
-        gamma: f64,
-        (seed, stream): (u64, u32),
-        (masks, merged): (Arc<Masks>, Option<Arc<Masks>>),
-    ) -> Result<Self> {
+    /// Starts the environments anew from the seed.
+    pub(super) fn new(mut batch: Box<dyn Batch>, settings: &Settings, seed: u64, masks: Arc<Masks>) -> Result<Self> {
         let space = Space::of(batch.spec())?;
         if batch.autoreset() != Autoreset::SameStep {
             return Err(Error::setting("autoreset", "must start new episodes in the same step for a table to learn"));
@@ -182,6 +177,7 @@ impl<T: Value> Block<T> {
             return Err(Error::setting("agent.algorithm", why));
         }
         let agents = batch.num_envs();
+        let gamma = if plays_itself(batch.spec()) { -settings.gamma } else { settings.gamma };
         let width = space.actions * settings.algorithm.tables();
         let mut out = StepBuffers::new(agents, space.obs_dim);
         batch.reset_into(Reset::Seed(seed), ObsMut::from(&mut out.obs))?;
@@ -190,8 +186,7 @@ impl<T: Value> Block<T> {
             space,
             algorithm: settings.algorithm,
             masks,
-            merged,
-            draws: Draws::new(seed, stream, agents),
+            draws: Draws::new(seed, agents),
             updater: Updater::new(settings.algorithm, settings.batch_update, gamma, space.actions),
             out,
             states: vec![0; agents],
@@ -218,17 +213,12 @@ impl<T: Value> Block<T> {
         self.states.len()
     }
 
-    pub(super) fn space(&self) -> Space {
-        self.space
-    }
-
     /// One step of all environments, and what is learnt from it.
     pub(super) fn step<S: Store<T>>(
         &mut self,
         store: &mut S,
         visits: Option<&mut S>,
-        rate: Rate,
-        epsilon: f64,
+        (rate, epsilon): (Rate, f64),
     ) -> Result<()> {
         if !self.decided {
             self.choose(store, epsilon);
@@ -338,23 +328,15 @@ impl<T: Value> Block<T> {
             }
             let last = &self.out.final_obs[i * self.space.obs_dim..][..self.space.obs_dim];
             self.space.read(last, std::slice::from_mut(&mut transition.next_state))?;
-            transition.next_legal = match &self.merged {
-                _ if !self.space.masked => all_legal(self.space.actions),
-                // Where nobody knows what is legal nobody has ever acted, so that all values are 0: no future is as
-                // right as any.
-                None => self.masks.get(transition.next_state),
-                Some(merged) => self.masks.get(transition.next_state) | merged.get(transition.next_state),
-            };
+            // Where nobody knows what is legal nobody has ever acted, so that all values are 0: no future is as right
+            // as any.
+            transition.next_legal =
+                if self.space.masked { self.masks.get(transition.next_state) } else { all_legal(self.space.actions) };
         }
         Ok(())
     }
 
-    /// What it knows of what is legal.
-    pub(super) fn masks(&self) -> &Masks {
-        &self.masks
-    }
-
-    /// Everything but the table.
+    /// Everything but the table and the masks.
     pub(super) fn save(&self) -> State {
         let mut state = State::default();
         let snapshot = self.batch.snapshot();
@@ -364,12 +346,10 @@ impl<T: Value> Block<T> {
             let actions: Vec<u32> = self.actions.iter().map(|action| *action as u32).collect();
             state.put("actions", &[actions.len()], &actions);
         }
-        state.put_state("masks", self.masks.save());
         state
     }
 
     pub(super) fn restore(&mut self, state: &State) -> Result<()> {
-        self.masks.restore(&state.state("masks"))?;
         self.batch.restore(state.get_all::<u8>("env")?)?;
         self.choices = state.value("choices")?;
         self.decided = self.algorithm == Algorithm::Sarsa && self.choices > 0;

@@ -119,11 +119,10 @@ fn choose_of_many<T: Value>(row: &[T], explores: bool, word: u32, ties: Ties) ->
     best().nth(rank as usize).unwrap_or(0)
 }
 
-/// The random words of many agents' choices: a pure function of (seed, stream, number of the choice, agent).
+/// The random words of many agents' choices: a pure function of (seed, number of the choice, agent).
 #[derive(Clone, Debug)]
 pub struct Draws {
     key: [u32; 2],
-    stream: u32,
     /// Whether to explore, for each agent.
     pub explore: Vec<u32>,
     /// Which action, for each agent.
@@ -134,10 +133,10 @@ pub struct Draws {
 const GROUP: usize = 2 * BLOCK;
 
 impl Draws {
-    /// The words for some agents; streams of one seed share nothing.
-    pub fn new(seed: u64, stream: u32, agents: usize) -> Self {
+    /// The words for some agents; seeds share nothing.
+    pub fn new(seed: u64, agents: usize) -> Self {
         let words = vec![0; agents.next_multiple_of(GROUP)];
-        Self { key: key_of_seed(seed), stream, explore: words.clone(), pick: words }
+        Self { key: key_of_seed(seed), explore: words.clone(), pick: words }
     }
 
     /// Draws the words of choice `number`.
@@ -153,7 +152,7 @@ impl Draws {
                 u32x16::splat((Purpose::Exploration as u32) << 24),
                 u32x16::splat(first as u32) | u32x16::iota(),
                 u32x16::splat((first >> 32) as u32),
-                u32x16::splat(self.stream),
+                u32x16::splat(0),
             ];
             let words = philox4x32::<ROUNDS, u32x16>(counter, key);
             let halves = explore.chunks_exact_mut(BLOCK).chain(pick.chunks_exact_mut(BLOCK));
@@ -174,7 +173,7 @@ mod tests {
     /// A million choices from each: none that is illegal, and all that are legal equally often.
     #[test]
     fn masks_are_respected_and_choices_are_uniform() {
-        let mut draws = Draws::new(1, 0, 1_000);
+        let mut draws = Draws::new(1, 1_000);
         // The 99.9 % quantiles of chi-square with 2, 4 and 8 degrees of freedom.
         for (actions, legal, quantile) in
             [(9, 0b1_0001_0010_u32, 13.8), (9, 0b1_1111_1111, 26.1), (20, 1 << 19 | 0b1_0110_1000, 18.5)]
@@ -224,7 +223,7 @@ mod tests {
 
     #[test]
     fn exploration_has_its_probability() {
-        let mut draws = Draws::new(2, 3, 1_000);
+        let mut draws = Draws::new(2, 1_000);
         let row = [0.0_f64, 1.0];
         let mut explored = 0;
         for number in 0..1_000 {
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn draws_depend_on_their_place_only() {
-        let (mut one, mut other) = (Draws::new(5, 0, 100), Draws::new(5, 0, 100));
+        let (mut one, mut other) = (Draws::new(5, 100), Draws::new(5, 100));
         one.fill(7);
         for number in [0, 9, 7] {
             other.fill(number);
@@ -261,8 +260,8 @@ mod tests {
         assert_eq!((&one.explore, &one.pick), (&other.explore, &other.pick));
         other.fill(8);
         assert_ne!(one.explore, other.explore);
-        let mut stream = Draws::new(5, 1, 100);
-        stream.fill(7);
-        assert_ne!(one.explore, stream.explore);
+        let mut stranger = Draws::new(6, 100);
+        stranger.fill(7);
+        assert_ne!(one.explore, stranger.explore);
     }
 }

@@ -1,29 +1,32 @@
 //! Learning rates and exploration in the course of a run, by the number of transitions of all workers together.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use toml::Value;
 
-/// A value by number of transitions.
+use crate::run::settings::{Complaint, Setting, part, share};
+
+/// A value that changes in the course of a run: `0.1`, `linear(0.3, 0.01, 100%)`, `exponential(1, 0.995, 0.01)`,
+/// `half_life(1, 10000, 0.01)` or `visit(0.8)`.
 ///
 /// ```
-/// use phalanx_learn::tabular::Schedule;
-/// let epsilon = Schedule::Linear { start: 1.0, end: 0.1, horizon: 500_000 };
-/// assert_eq!(epsilon.at(250_000), 0.55);
+/// use phalanx_learn::tabular::{Horizon, Schedule};
+/// let epsilon = Schedule::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) };
+/// assert_eq!(epsilon.at(250_000, 1_000_000), 0.55);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Schedule {
     /// The same value always.
     Constant(f64),
-    /// A straight line to `end`, which is reached after `horizon` transitions and kept.
+    /// A straight line to `end`, which is then kept.
     Linear {
         /// The value of transition 0.
         start: f64,
-        /// The value from `horizon` on.
+        /// The last value.
         end: f64,
-        /// Transitions until `end` is reached.
-        horizon: u64,
+        /// When the last value is reached.
+        horizon: Horizon,
     },
     /// Multiplied by the same factor in every transition, down to `min`.
     Exponential {
@@ -50,37 +53,133 @@ pub enum Schedule {
     },
 }
 
+/// A number of transitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Horizon {
+    /// So many.
+    Transitions(u64),
+    /// A share of all transitions of the run, in percent.
+    Percent(f64),
+}
+
+impl Horizon {
+    /// Its transitions in a run of `total`; at least one.
+    fn transitions(self, total: u64) -> u64 {
+        match self {
+            Self::Transitions(count) => count,
+            Self::Percent(percent) => ((percent / 100.0 * total as f64) as u64).max(1),
+        }
+    }
+}
+
 impl Schedule {
-    /// The value after `n` transitions; of a [`Schedule::Visit`] that of a first visit.
-    pub fn at(&self, n: u64) -> f64 {
+    /// The value after `n` of `total` transitions; of a [`Schedule::Visit`] that of a first visit.
+    pub fn at(&self, n: u64, total: u64) -> f64 {
         match *self {
             Self::Constant(value) => value,
-            Self::Linear { end, horizon, .. } if n >= horizon => end,
-            Self::Linear { start, end, horizon } => start + (end - start) * (n as f64 / horizon as f64),
+            Self::Linear { start, end, horizon } => {
+                let horizon = horizon.transitions(total);
+                if n >= horizon { end } else { start + (end - start) * (n as f64 / horizon as f64) }
+            }
             Self::Exponential { start, rate, min } => (start * rate.powf(n as f64)).max(min),
             Self::HalfLife { start, half_life, min } => (start * (-(n as f64) / half_life).exp2()).max(min),
             Self::Visit { .. } => 1.0,
         }
     }
 
-    /// Checks that all its values are between 0 and 1.
-    pub(super) fn check(&self, key: &str, by_visits: bool) -> Result<()> {
-        let unit = |name: &str, value: f64| {
-            let why = || format!("is {value}, but must be from 0 to 1");
-            if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(Error::setting(format!("{key}{name}"), why())) }
+    /// A rate: from 0 to 1, or by visits.
+    pub(super) fn rate(&self) -> Complaint {
+        let values = match *self {
+            Self::Constant(value) => [value; 2],
+            Self::Linear { start, end, .. } => [start, end],
+            Self::Exponential { start, min, .. } | Self::HalfLife { start, min, .. } => [start, min],
+            Self::Visit { .. } => [0.0; 2],
         };
-        match *self {
-            Self::Constant(value) => unit("", value),
-            Self::Linear { start, end, .. } => unit(".start", start).and(unit(".end", end)),
-            Self::Exponential { start, rate, min } => {
-                unit(".start", start).and(unit(".rate", rate)).and(unit(".min", min))
+        values.iter().find_map(share)
+    }
+
+    /// A probability: a rate that does not go by visits.
+    pub(super) fn probability(&self) -> Complaint {
+        match self {
+            Self::Visit { .. } => Some("a number or a linear, exponential or half_life course"),
+            course => course.rate(),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(value) => write!(f, "{value}"),
+            Self::Linear { start, end, horizon: Horizon::Transitions(count) } => {
+                write!(f, "linear({start}, {end}, {count})")
             }
-            Self::HalfLife { half_life, .. } if half_life.is_nan() || half_life <= 0.0 => {
-                Err(Error::setting(format!("{key}.half_life"), format!("is {half_life}, but must be above 0")))
+            Self::Linear { start, end, horizon: Horizon::Percent(percent) } => {
+                write!(f, "linear({start}, {end}, {percent}%)")
             }
-            Self::HalfLife { start, min, .. } => unit(".start", start).and(unit(".min", min)),
-            Self::Visit { power } if by_visits => unit(".power", power),
-            Self::Visit { .. } => Err(Error::setting(key, "cannot go by visits: those are of states and actions")),
+            Self::Exponential { start, rate, min } => write!(f, "exponential({start}, {rate}, {min})"),
+            Self::HalfLife { start, half_life, min } => write!(f, "half_life({start}, {half_life}, {min})"),
+            Self::Visit { power } => write!(f, "visit({power})"),
+        }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(());
+        let Some((name, arguments)) = text.trim().strip_suffix(')').and_then(|text| text.split_once('(')) else {
+            return number(text).map(Self::Constant);
+        };
+        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        match (name.trim(), arguments.as_slice()) {
+            ("constant", [value]) => number(value).map(Self::Constant),
+            ("linear", [start, end, horizon]) => {
+                let horizon = match horizon.strip_suffix('%') {
+                    Some(percent) => Horizon::Percent(number(percent)?),
+                    None => Horizon::Transitions(u64::read(&Value::Float(number(horizon)?)).ok_or(())?),
+                };
+                let positive = match horizon {
+                    Horizon::Transitions(count) => count > 0,
+                    Horizon::Percent(percent) => part(&(percent / 100.0)).is_none(),
+                };
+                let course = Self::Linear { start: number(start)?, end: number(end)?, horizon };
+                positive.then_some(course).ok_or(())
+            }
+            ("exponential", [start, rate, min]) => {
+                let rate = Some(number(rate)?).filter(|rate| part(rate).is_none()).ok_or(())?;
+                Ok(Self::Exponential { start: number(start)?, rate, min: number(min)? })
+            }
+            ("half_life", [start, half_life, min]) => {
+                let half_life = Some(number(half_life)?).filter(|count| *count > 0.0).ok_or(())?;
+                Ok(Self::HalfLife { start: number(start)?, half_life, min: number(min)? })
+            }
+            ("visit", [power]) => {
+                let power = Some(number(power)?).filter(|power| *power > 0.0).ok_or(())?;
+                Ok(Self::Visit { power })
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+impl Setting for Schedule {
+    fn kind() -> String {
+        "a number or a course such as linear(0.3, 0.01, 50%), exponential(1, 0.995, 0.01), half_life(1, 10000, 0.01) \
+         or visit(0.8)"
+            .to_owned()
+    }
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => text.parse().ok(),
+            value => f64::read(value).map(Self::Constant),
+        }
+    }
+    fn write(&self) -> Value {
+        match self {
+            Self::Constant(value) => Value::Float(*value),
+            course => Value::String(course.to_string()),
         }
     }
 }
@@ -90,33 +189,46 @@ mod tests {
     use super::*;
 
     /// The first number of transitions from which the value is `floor`.
-    fn floor_at(schedule: Schedule, floor: f64) -> u64 {
-        (0..).find(|n| schedule.at(*n) == floor).expect("the floor is reached")
+    fn floor_at(schedule: &str, floor: f64) -> u64 {
+        let schedule: Schedule = schedule.parse().unwrap();
+        (0..).find(|n| schedule.at(*n, 9) == floor).expect("the floor is reached")
     }
 
     #[test]
     fn exponentials_reach_their_floor_when_they_should() {
-        let fast = |start, min| Schedule::Exponential { start, rate: 0.995, min };
-        assert_eq!(floor_at(fast(1.0, 0.01), 0.01), 919);
-        assert_eq!(floor_at(fast(0.1, 1e-5), 1e-5), 1_838);
+        assert_eq!(floor_at("exponential(1, 0.995, 0.01)", 0.01), 919);
+        assert_eq!(floor_at("exponential(0.1, 0.995, 1e-5)", 1e-5), 1_838);
     }
 
     #[test]
     fn values_are_those_of_the_formulas() {
-        let linear = Schedule::Linear { start: 0.3, end: 0.01, horizon: 1_000 };
-        assert_eq!([0, 500, 1_000, 2_000].map(|n| linear.at(n)), [0.3, 0.155, 0.01, 0.01]);
-        let half = Schedule::HalfLife { start: 0.8, half_life: 10.0, min: 0.15 };
-        assert_eq!([0, 10, 20, 30].map(|n| half.at(n)), [0.8, 0.4, 0.2, 0.15]);
-        assert_eq!(Schedule::Constant(0.1).at(u64::MAX), 0.1);
+        let at = |schedule: &str, n| schedule.parse::<Schedule>().unwrap().at(n, 2_000);
+        for half in ["linear(0.3, 0.01, 1000)", "linear(0.3, 0.01, 50%)"] {
+            assert_eq!([0, 500, 1_000, 2_000].map(|n| at(half, n)), [0.3, 0.155, 0.01, 0.01]);
+        }
+        assert_eq!([0, 1].map(|n| at("linear(1, 0, 0.0001%)", n)), [1.0, 0.0]);
+        assert_eq!([0, 10, 20, 30].map(|n| at("half_life(0.8, 10, 0.15)", n)), [0.8, 0.4, 0.2, 0.15]);
+        assert_eq!(at("0.1", u64::MAX), 0.1);
     }
 
     #[test]
-    fn impossible_schedules_are_refused() {
-        let message = |schedule: Schedule| schedule.check("agent.epsilon", false).unwrap_err().to_string();
-        let linear = Schedule::Linear { start: 0.3, end: -0.1, horizon: 1_000 };
-        assert_eq!(message(linear), "agent.epsilon.end is -0.1, but must be from 0 to 1");
-        assert!(message(Schedule::Visit { power: 0.8 }).contains("cannot go by visits"));
-        assert!(message(Schedule::HalfLife { start: 0.3, half_life: 0.0, min: 0.0 }).contains("above 0"));
-        assert!(Schedule::Visit { power: 0.8 }.check("agent.learning_rate", true).is_ok());
+    fn schedules_read_back() {
+        for text in [
+            "0.1",
+            "linear(1, 0.1, 50%)",
+            "linear(0.3, 0.01, 1000)",
+            "exponential(1, 0.995, 0.01)",
+            "half_life(1, 100, 0)",
+            "visit(0.8)",
+        ] {
+            let course: Schedule = text.parse().unwrap();
+            assert_eq!(course.to_string(), text);
+            assert_eq!(Schedule::read(&course.write()), Some(course));
+        }
+        for wrong in
+            ["", "linear(1, 0)", "linear(1, 0, 0%)", "linear(1, 0, 101%)", "exponential(1, 2, 0)", "cosine(1)", "nan"]
+        {
+            assert_eq!(wrong.parse::<Schedule>(), Err(()), "{wrong}");
+        }
     }
 }

@@ -5,30 +5,62 @@ use std::collections::HashMap;
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, StepBuffers, build};
 use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lane_struct;
-use phalanx_core::lanes::Real;
+use phalanx_core::lanes::{Real, Uint};
 use phalanx_core::rng::Draws;
-use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec, ObservationSpace};
 use phalanx_envs::registry;
 
-use super::parallel::{Mode, ParallelSettings, parallel};
-use super::self_play::self_play;
-use super::single::{Single, single};
-use super::table::{Dense, Legal, Table};
+use super::learner::Tabular;
+use super::runtime::Sharded;
+use super::table::{Dense, Legal, Store, Table};
 use super::*;
 use crate::learner::{Learner, Report};
-use crate::state::State;
+use crate::run::agents::AgentConfig;
+use crate::run::config::{RunConfig, create_config};
 
-fn config(num_envs: usize, seed: u64, settings: &[(&str, &str)]) -> BatchConfig {
+type Options<'a> = &'a [(&'a str, &'a str)];
+
+fn config(num_envs: usize, seed: u64, settings: Options<'_>) -> BatchConfig {
     let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     BatchConfig { num_envs, seed, autoreset: Autoreset::SameStep, settings, ..BatchConfig::default() }
 }
 
-fn batch(name: &str, num_envs: usize, settings: &[(&str, &str)]) -> Box<dyn Batch> {
-    registry::find(name).unwrap().batch(&config(num_envs, 0, settings)).unwrap()
+fn batch(name: &str, num_envs: usize, seed: u64, settings: Options<'_>) -> Box<dyn Batch> {
+    registry::find(name).unwrap().batch(&config(num_envs, seed, settings)).unwrap()
 }
 
-fn games(num_envs: usize) -> Box<dyn Batch> {
-    batch("TicTacToe-v0", num_envs, &[])
+/// A run of `total` transitions in all.
+fn run(num_envs: usize, total: u64, seed: u64) -> RunConfig {
+    RunConfig { num_envs, steps_per_env: total.div_ceil(num_envs as u64), seed, ..RunConfig::default() }
+}
+
+fn with_threads(threads: usize, run: RunConfig) -> RunConfig {
+    RunConfig { threads: Some(threads), ..run }
+}
+
+fn on(env: &str, options: Options<'_>, settings: &Settings, run: &RunConfig) -> Box<dyn TableLearner> {
+    learner(settings, run, &mut |num_envs, seed| Ok(batch(env, num_envs, seed, options))).unwrap()
+}
+
+/// A learner of tic-tac-toe against the random opponent.
+fn player(settings: &Settings, run: &RunConfig) -> Box<dyn TableLearner> {
+    on("TicTacToe-v0", &[], settings, run)
+}
+
+/// The recipe for tic-tac-toe on one thread.
+fn alone() -> Settings {
+    Settings { shards: 1, ..Settings::tic_tac_toe() }
+}
+
+/// Every way in which workers can share the work.
+fn modes(recipe: &Settings) -> [(&'static str, Settings); 4] {
+    let apart = Settings { deterministic: false, num_workers: Some(2), ..recipe.clone() };
+    [
+        ("deterministic", recipe.clone()),
+        ("atomic", apart.clone()),
+        ("racy", Settings { racy: true, ..apart.clone() }),
+        ("private", Settings { shared: false, ..apart }),
+    ]
 }
 
 fn train(learner: &mut dyn Learner, transitions: u64) -> Report {
@@ -39,8 +71,8 @@ fn train(learner: &mut dyn Learner, transitions: u64) -> Report {
     report
 }
 
-fn table_of(state: &State, states: usize, actions: usize) -> Dense<f32> {
-    Dense::load(states, actions, &state.state("table")).unwrap()
+fn table_of(learner: &dyn TableLearner, states: usize, actions: usize) -> Dense<f32> {
+    Dense::new(states, actions).filled(&learner.table()).unwrap()
 }
 
 const LINES: [u32; 8] = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124];
@@ -108,62 +140,66 @@ fn worst(values: &[f64]) -> f64 {
 }
 
 /// The exact mean reward against the random opponent.
-fn mean_reward(learner: &dyn Learner) -> f64 {
-    let table = table_of(&learner.save(), 19_683, 9);
-    let (first, second) = Judge { table: &table, known: HashMap::new() }.first_and_second(mean);
+fn mean_reward(table: &Dense<f32>) -> f64 {
+    let (first, second) = Judge { table, known: HashMap::new() }.first_and_second(mean);
     (first + mean(&second)) / 2.0
 }
 
 const OPTIMUM: f64 = 0.959_829_8;
 
+/// Trains for so many transitions and asserts that the mean reward is at least `least`, and not more than possible.
+fn learns(settings: &Settings, run: &RunConfig, least: f64) {
+    let mut learner = player(settings, run);
+    train(&mut *learner, run.total_timesteps());
+    let reward = mean_reward(&table_of(&*learner, 19_683, 9));
+    assert!((least..=OPTIMUM).contains(&reward), "{reward} with seed {} and {settings:?}", run.seed);
+}
+
 #[test]
 fn tic_tac_toe_is_learnt_in_a_million_transitions() {
     for seed in 0..4 {
-        let mut learner = single(Settings::tic_tac_toe(1_000_000), seed, games(64)).unwrap();
-        train(&mut *learner, 1_000_000);
-        let reward = mean_reward(&*learner);
-        println!("seed {seed}: {reward}");
-        assert!((0.95..=OPTIMUM).contains(&reward), "seed {seed}: {reward}");
+        learns(&alone(), &run(64, 1_000_000, seed), 0.95);
+    }
+}
+
+/// The settings that come with the program, with other seeds than their own.
+#[test]
+fn the_preset_learns_tic_tac_toe() {
+    for seed in 0..4 {
+        let config = create_config("TicTacToe-v0", "q_learning", &[("seed", &seed.to_string())]).unwrap();
+        let AgentConfig::QLearning(settings) = &config.agent else { panic!("not a table") };
+        learns(settings, &config.run, 0.95);
     }
 }
 
 /// Other algorithms, other rates, other ways to treat batches: none is so fast, all get there.
 #[test]
 fn every_variant_learns_tic_tac_toe() {
-    let recipe = Settings::tic_tac_toe(2_000_000);
-    let by_visits = Settings { gamma: 1.0, learning_rate: Schedule::Visit { power: 0.8 }, ..recipe };
-    let variants = [
-        Settings { algorithm: Algorithm::ExpectedSarsa, ..recipe },
-        Settings { batch_update: BatchUpdate::UniqueMean, ..recipe },
-        Settings { table: Kind::Sparse, ..recipe },
-        by_visits,
-    ];
-    for settings in variants {
-        let mut learner = single(settings, 0, games(64)).unwrap();
-        train(&mut *learner, 2_000_000);
-        let reward = mean_reward(&*learner);
-        println!("{settings:?}: {reward}");
-        assert!((0.95..=OPTIMUM).contains(&reward), "{settings:?}: {reward}");
+    let by_visits = Settings { gamma: 1.0, learning_rate: Schedule::Visit { power: 0.8 }, ..alone() };
+    for (settings, least) in [
+        (Settings { algorithm: Algorithm::ExpectedSarsa, ..alone() }, 0.95),
+        (Settings { batch_update: BatchUpdate::UniqueMean, ..alone() }, 0.95),
+        (Settings { table: Kind::Sparse, ..alone() }, 0.95),
+        (by_visits, 0.95),
+        // The value of SARSA is that of a policy that still errs in one move of ten.
+        (Settings { algorithm: Algorithm::Sarsa, ..alone() }, 0.94),
+    ] {
+        learns(&settings, &run(64, 2_000_000, 0), least);
     }
-    // The value of SARSA is that of a policy that still errs in one move of ten.
-    let mut learner = single(Settings { algorithm: Algorithm::Sarsa, ..recipe }, 0, games(64)).unwrap();
-    train(&mut *learner, 2_000_000);
-    assert!((0.94..=OPTIMUM).contains(&mean_reward(&*learner)), "SARSA: {}", mean_reward(&*learner));
 }
 
 #[test]
 fn double_q_learning_learns_tic_tac_toe() {
-    let settings = Settings { algorithm: Algorithm::DoubleQ, ..Settings::tic_tac_toe(2_000_000) };
-    let mut learner = Single::<f32, Dense<f32>>::new(settings, 0, games(64)).unwrap();
-    train(&mut learner, 2_000_000);
+    let settings = Settings { algorithm: Algorithm::DoubleQ, ..alone() };
+    let mut learner = player(&settings, &run(64, 2_000_000, 0));
+    train(&mut *learner, 2_000_000);
     // Both tables together choose.
+    let both = table_of(&*learner, 19_683, 18);
     let mut table = Dense::new(19_683, 9);
-    for state in 0..19_683 {
-        let both = learner.table().stored(state).unwrap();
-        table.row_mut(state).iter_mut().zip(0..9).for_each(|(sum, action)| *sum = both[action] + both[action + 9]);
-    }
-    let (first, second) = Judge { table: &table, known: HashMap::new() }.first_and_second(mean);
-    let reward = (first + mean(&second)) / 2.0;
+    both.for_each_visited(|state, row| {
+        table.row_mut(state).iter_mut().enumerate().for_each(|(cell, sum)| *sum = row[cell] + row[cell + 9]);
+    });
+    let reward = mean_reward(&table);
     assert!((0.95..=OPTIMUM).contains(&reward), "{reward}");
     // And so they do when they are judged.
     let mut greedy = learner.greedy();
@@ -174,20 +210,20 @@ fn double_q_learning_learns_tic_tac_toe() {
     assert_eq!(Some(action[0] as usize), table.argmax(6_561, Legal::Flags(&masks)));
 }
 
-/// All kinds of tables, both precisions apart, learn the same bits.
+/// All kinds of tables, both precisions apart, learn the same bits, whether one block learns or several are merged.
 #[test]
 fn all_kinds_of_tables_learn_the_same() {
-    for precision in [Precision::F32, Precision::F64] {
+    for (precision, shards) in [(Precision::F32, 1), (Precision::F64, 1), (Precision::F32, 4)] {
         for algorithm in [Algorithm::QLearning, Algorithm::Sarsa, Algorithm::ExpectedSarsa, Algorithm::DoubleQ] {
             let learnt = |table| {
-                let settings = Settings { table, precision, algorithm, ..Settings::tic_tac_toe(60_000) };
-                let mut learner = single(settings, 5, games(37)).unwrap();
+                let settings = Settings { table, precision, algorithm, shards, ..Settings::tic_tac_toe() };
+                let mut learner = player(&settings, &run(37, 60_000, 5));
                 train(&mut *learner, 60_000);
                 learner.save()
             };
             let reference = learnt(Kind::List);
             for kind in [Kind::Dense, Kind::Sparse, Kind::Auto] {
-                assert!(learnt(kind) == reference, "{kind:?} {precision:?} {algorithm:?}");
+                assert!(learnt(kind) == reference, "{kind:?} {precision:?} {algorithm:?} {shards}");
             }
         }
     }
@@ -196,8 +232,8 @@ fn all_kinds_of_tables_learn_the_same() {
 /// An agent that only explores, over more than a million games: by symmetry it wins as often as it loses.
 #[test]
 fn a_random_agent_gets_nothing() {
-    let settings = Settings { epsilon: Schedule::Constant(1.0), ..Settings::default() };
-    let mut learner = single(settings, 2, games(256)).unwrap();
+    let settings = Settings { epsilon: Schedule::Constant(1.0), ..alone() };
+    let mut learner = player(&settings, &run(256, 4_000_000, 2));
     let (mut report, mut returns, mut lengths, mut count) = (Report::default(), 0.0, 0.0, 0.0);
     while learner.global_step() < 4_000_000 {
         learner.advance(u64::MAX, &mut report).unwrap();
@@ -212,23 +248,38 @@ fn a_random_agent_gets_nothing() {
 
 #[test]
 fn a_bandit_is_learnt_exactly() {
-    for mode in [None, Some(Mode::Deterministic), Some(Mode::Asynchronous), Some(Mode::Racy)] {
-        let settings = Settings { gamma: 0.0, epsilon: Schedule::Constant(0.3), ..Settings::default() };
-        let bandit = || batch("TwoArmedBandit-v0", 8, &[("episode_len", "5")]);
-        let mut learner = match mode {
-            None => single(settings, 1, bandit()).unwrap(),
-            Some(mode) => {
-                let sharing = ParallelSettings { mode, threads: 2, shards: 3, steps_per_sync: 40 };
-                parallel(settings, sharing, 1, &mut |_| Ok(bandit())).unwrap()
-            }
-        };
+    let rates = (Schedule::Constant(0.1), Schedule::Constant(0.3));
+    let recipe =
+        Settings { gamma: 0.0, learning_rate: rates.0, epsilon: rates.1, shards: 3, ..Settings::default() };
+    let single = ("single", Settings { shards: 1, ..recipe.clone() });
+    for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
+        let mut learner =
+            on("TwoArmedBandit-v0", &[("episode_len", "5")], &settings, &with_threads(2, run(24, 20_000, 1)));
         let report = train(&mut *learner, 20_000);
         assert!(report.episodes.iter().all(|episode| episode.length == 5 && episode.episode_return <= 5.0));
-        assert!(report.episodes.len() >= 20_000 / 5 - 8 * 3);
-        let table = table_of(&learner.save(), 1, 2);
+        assert!(report.episodes.len() >= 20_000 / 5 - 24);
+        let table = table_of(&*learner, 1, 2);
         // Arm 0 never pays; the value of arm 1 has reached 1 up to rounding.
         assert_eq!(table.get(0, 0), 0.0);
-        assert!((table.get(0, 1) - 1.0).abs() < 1e-5, "{mode:?}: {}", table.get(0, 1));
+        assert!((table.get(0, 1) - 1.0).abs() < 1e-5, "{mode}: {}", table.get(0, 1));
+    }
+}
+
+/// Exploration falls from 1 to 0 in the first half of the run. As half of it, on average a quarter, goes to the arm
+/// that pays nothing, an episode pays 10 · (1 − 1/8). With the transitions of one worker of four it would be 6.25.
+#[test]
+fn schedules_go_by_the_transitions_of_all_workers() {
+    let epsilon = Schedule::Linear { start: 1.0, end: 0.0, horizon: Horizon::Percent(50.0) };
+    for workers in [1, 2, 4] {
+        let recipe = Settings { gamma: 0.0, epsilon, steps_per_sync: 100, ..Settings::default() };
+        for (mode, settings) in modes(&recipe) {
+            let settings = Settings { num_workers: Some(workers), shards: 4 * workers, ..settings };
+            let mut learner = on("TwoArmedBandit-v0", &[], &settings, &with_threads(workers, run(16, 200_000, 1)));
+            let episodes = train(&mut *learner, 200_000).episodes;
+            let mean =
+                episodes.iter().map(|episode| f64::from(episode.episode_return)).sum::<f64>() / episodes.len() as f64;
+            assert!((mean - 8.75).abs() < 0.05, "{mode} {workers}: {mean}");
+        }
     }
 }
 
@@ -239,11 +290,12 @@ lane_struct! {
     }
 }
 
-/// Two states: from the first every action leads to the second, from there nowhere; a step from there pays 1.
+/// Two states: from the first every action leads to the second, from there nowhere; a step from there pays, or, as a
+/// toll, costs 1. Where there is a toll the second action is illegal.
 #[derive(Clone, Debug)]
-struct Walk;
+struct Walk<const TOLL: bool>;
 
-impl LaneEnv for Walk {
+impl<const TOLL: bool> LaneEnv for Walk<TOLL> {
     type State<R: Real> = Place<R>;
     type Params<R: Real> = ();
     type Action<R: Real> = Discrete<R>;
@@ -251,7 +303,11 @@ impl LaneEnv for Walk {
 
     fn spec(&self) -> EnvSpec {
         let seen = ObservationSpace::vector(&["place"], vec![0.0], vec![1.0]);
-        EnvSpec::of::<Self>("Walk-v0", "a walk of two steps that is cut off", seen, ActionSpace::Discrete { n: 2 }, 2)
+        let about = "a walk of two steps that is cut off";
+        EnvSpec {
+            action_mask: if TOLL { ActionMask::Binding } else { ActionMask::None },
+            ..EnvSpec::of::<Self>("Walk-v0", about, seen, ActionSpace::Discrete { n: 2 }, 2)
+        }
     }
 
     fn reset<R: Real>(&self, (): &(), _: &mut Draws<R>) -> Place<R> {
@@ -259,11 +315,44 @@ impl LaneEnv for Walk {
     }
 
     fn step<R: Real>(&self, (): &(), state: &Place<R>, _: Discrete<R>, _: &mut Draws<R>) -> Step<Place<R>, R> {
-        Step { state: Place { at: R::splat(1.0) }, reward: state.at, terminated: state.at.lt(R::splat(0.0)) }
+        let reward = if TOLL { -state.at } else { state.at };
+        Step { state: Place { at: R::splat(1.0) }, reward, terminated: state.at.lt(R::splat(0.0)) }
     }
 
     fn observe<R: Real>(&self, (): &(), state: &Place<R>) -> [R; 1] {
         [state.at]
+    }
+
+    const MASKED: bool = TOLL;
+
+    fn legal<R: Real>(&self, (): &(), _: &Place<R>) -> R::Uint {
+        R::Uint::splat(if TOLL { 0b01 } else { 0b11 })
+    }
+}
+
+/// The values of the first `actions` of the two places, learnt in every mode and by every algorithm.
+fn walked<const TOLL: bool>(judge: impl Fn(f32, f32, &str)) {
+    for algorithm in [Algorithm::QLearning, Algorithm::Sarsa, Algorithm::ExpectedSarsa, Algorithm::DoubleQ] {
+        let rates = (Schedule::Constant(0.2), Schedule::Constant(0.5));
+        let recipe = Settings {
+            algorithm,
+            gamma: 0.5,
+            learning_rate: rates.0,
+            epsilon: rates.1,
+            shards: 2,
+            steps_per_sync: 100,
+            ..Settings::default()
+        };
+        let single = ("single", Settings { shards: 1, ..recipe.clone() });
+        for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
+            let mut make = |num_envs, seed| build(Walk::<TOLL>, &config(num_envs, seed, &[]));
+            let mut learner = learner(&settings, &with_threads(2, run(16, 20_000, 0)), &mut make).unwrap();
+            train(&mut *learner, 20_000);
+            let table = table_of(&*learner, 2, 2 * algorithm.tables());
+            for action in (0..table.actions()).filter(|action| !TOLL || action % 2 == 0) {
+                judge(table.get(0, action), table.get(1, action), &format!("{algorithm:?} {mode}: {table:?}"));
+            }
+        }
     }
 }
 
@@ -271,78 +360,29 @@ impl LaneEnv for Walk {
 /// be worth 1; with the first observation of the next episode in place of the last, 1 / (1 - γ²) = 4/3.
 #[test]
 fn truncation_does_not_cut_the_future() {
-    let walks = || build(Walk, &config(8, 0, &[])).unwrap();
-    for algorithm in [Algorithm::QLearning, Algorithm::Sarsa, Algorithm::ExpectedSarsa, Algorithm::DoubleQ] {
-        for mode in [None, Some(Mode::Deterministic), Some(Mode::Asynchronous)] {
-            let (learning_rate, epsilon) = (Schedule::Constant(0.2), Schedule::Constant(0.5));
-            let settings = Settings { algorithm, gamma: 0.5, learning_rate, epsilon, ..Settings::default() };
-            let mut learner = match mode {
-                None => single(settings, 0, walks()).unwrap(),
-                Some(mode) => {
-                    let sharing = ParallelSettings { mode, threads: 2, shards: 2, steps_per_sync: 100 };
-                    parallel(settings, sharing, 0, &mut |_| Ok(walks())).unwrap()
-                }
-            };
-            train(&mut *learner, 20_000);
-            let actions = 2 * algorithm.tables();
-            let table = table_of(&learner.save(), 2, actions);
-            for action in 0..actions {
-                let (first, second) = (table.get(0, action), table.get(1, action));
-                assert!((first - 1.0).abs() < 1e-3 && (second - 2.0).abs() < 1e-3, "{algorithm:?} {mode:?}: {table:?}");
-            }
-        }
-    }
+    walked::<false>(|first, second, what| {
+        assert!((first - 1.0).abs() < 1e-3 && (second - 2.0).abs() < 1e-3, "{what}");
+    });
 }
 
-/// What wrong treatments of truncation would give, so that the test above is known to tell them apart.
-#[test]
-fn wrong_treatments_of_truncation_give_other_values() {
-    use super::update::{Rate, Transition, Updater};
-    let value = |last: Transition| {
-        let mut table = Dense::<f64>::new(2, 2);
-        let mut updater = Updater::new(Algorithm::QLearning, BatchUpdate::Sequential, 0.5, 2);
-        for _ in 0..1_000 {
-            updater.apply(&mut table, None, &[Transition::to(0, 0, 0.0, 1, 2), last], Rate::Fixed(0.2), 0.0);
-        }
-        table.get(1, 0)
-    };
-    assert!((value(Transition::to(1, 0, 1.0, 1, 2)) - 2.0).abs() < 1e-9);
-    assert!((value(Transition::end(1, 0, 1.0)) - 1.0).abs() < 1e-9);
-    assert!((value(Transition::to(1, 0, 1.0, 0, 2)) - 4.0 / 3.0).abs() < 1e-9);
-}
-
-/// Games cut off after two moves: the future of a cut is that of the legal actions only.
+/// All that is legal costs, so that with what is illegal, and never tried, the future would be worth 0 and the second
+/// state -1 instead of -2.
 #[test]
 fn masks_hold_beyond_a_truncation() {
-    let cut = || batch("TicTacToe-v0", 64, &[("max_steps", "2")]);
-    let settings = Settings::tic_tac_toe(300_000);
-    let mut alone = single(settings, 0, cut()).unwrap();
-    train(&mut *alone, 300_000);
-    let sharing = ParallelSettings { threads: 2, shards: 4, ..ParallelSettings::default() };
-    let mut shared = parallel(settings, sharing, 0, &mut |_| Ok(cut())).unwrap();
-    train(&mut *shared, 300_000);
-    for learner in [alone, shared] {
-        // Nothing illegal was ever learnt.
-        table_of(&learner.save(), 19_683, 9).for_each_visited(|state, row| {
-            for (cell, value) in row.iter().enumerate() {
-                assert!(*value == 0.0 || (state / 3_usize.pow(8 - cell as u32)).is_multiple_of(3), "{state} {cell}");
-            }
-        });
-    }
-}
-
-fn sharded(settings: Settings, threads: usize, shards: usize, agents: usize, seed: u64) -> Box<dyn Learner> {
-    let sharing = ParallelSettings { threads, shards, ..ParallelSettings::default() };
-    parallel(settings, sharing, seed, &mut |_| Ok(games(agents))).unwrap()
+    walked::<true>(|first, second, what| {
+        assert!((first + 1.0).abs() < 1e-3 && (second + 2.0).abs() < 1e-3, "{what}");
+    });
 }
 
 #[test]
 fn the_number_of_threads_does_not_matter() {
-    let recipe = Settings::tic_tac_toe(200_000);
-    for settings in [recipe, Settings { learning_rate: Schedule::Visit { power: 0.8 }, table: Kind::Sparse, ..recipe }]
-    {
+    let recipe = Settings::tic_tac_toe();
+    let by_visits = Settings { learning_rate: Schedule::Visit { power: 0.8 }, table: Kind::Sparse, ..recipe.clone() };
+    let private = Settings { deterministic: false, shared: false, num_workers: Some(3), ..recipe.clone() };
+    for settings in [recipe, by_visits, private] {
+        // So many that the blocks are not of one size.
         let learnt = |threads| {
-            let mut learner = sharded(settings, threads, 16, 20, 3);
+            let mut learner = player(&settings, &with_threads(threads, run(330, 200_000, 3)));
             let report = train(&mut *learner, 200_000);
             (learner.save(), report.episodes)
         };
@@ -352,138 +392,202 @@ fn the_number_of_threads_does_not_matter() {
     }
 }
 
+/// The sharded runtime with a single shard, which nobody else would build.
 #[test]
 fn one_shard_is_the_single_thread() {
-    let recipe = Settings::tic_tac_toe(100_000);
+    let by_visits = Schedule::Visit { power: 0.8 };
+    let run = run(50, 100_000, 9);
     for settings in [
-        recipe,
-        Settings { algorithm: Algorithm::Sarsa, ..recipe },
-        Settings { algorithm: Algorithm::DoubleQ, precision: Precision::F64, ..recipe },
-        Settings { learning_rate: Schedule::Visit { power: 0.8 }, ..recipe },
+        alone(),
+        Settings { algorithm: Algorithm::Sarsa, ..alone() },
+        Settings { algorithm: Algorithm::DoubleQ, ..alone() },
+        Settings { learning_rate: by_visits, ..alone() },
     ] {
-        let mut alone = single(settings, 9, games(50)).unwrap();
-        let mut shared = sharded(settings, 2, 1, 50, 9);
-        train(&mut *alone, 100_000);
-        train(&mut *shared, 100_000);
-        assert_eq!(alone.save().state("table"), shared.save().state("table"));
-        assert_eq!(alone.global_step(), shared.global_step());
+        let mut single = player(&settings, &run);
+        let mut make = |num_envs, seed| Ok(batch("TicTacToe-v0", num_envs, seed, &[]));
+        let mut sharded = Tabular::<f32, Sharded<f32, Dense<f32>>>::new(&settings, &run, &mut make).unwrap();
+        train(&mut *single, 100_000);
+        train(&mut sharded, 100_000);
+        assert!(single.table() == sharded.table(), "{settings:?}");
+        assert_eq!((single.global_step(), sharded.global_step()), (100_000, 100_000));
+    }
+}
+
+/// As many environments as were asked for, and as many transitions, however they are cut into blocks.
+#[test]
+fn environments_and_transitions_are_exact() {
+    for (num_envs, total) in [(1, 1_000), (5, 1_000), (70, 7_000), (77, 7_700)] {
+        for (mode, settings) in modes(&Settings::tic_tac_toe()) {
+            let mut learner = player(&settings, &with_threads(2, run(num_envs, total, 0)));
+            train(&mut *learner, total);
+            // A worker's environments step together.
+            let over = learner.global_step() - total;
+            assert!(over == 0 || mode != "deterministic" && over < num_envs as u64, "{mode} {num_envs}: {over}");
+        }
     }
 }
 
 #[test]
 fn threads_learn_tic_tac_toe() {
-    for (mode, threads) in [
-        (Mode::Deterministic, 2),
-        (Mode::Asynchronous, 1),
-        (Mode::Asynchronous, 2),
-        (Mode::Asynchronous, 4),
-        (Mode::Racy, 2),
-    ] {
-        let sharing = ParallelSettings { mode, threads, ..ParallelSettings::default() };
-        let settings = Settings::tic_tac_toe(2_000_000);
-        let mut learner = parallel(settings, sharing, 0, &mut |_| Ok(games(64))).unwrap();
-        train(&mut *learner, 2_000_000);
-        let reward = mean_reward(&*learner);
-        println!("{mode:?} {threads}: {reward}");
-        assert!((0.95..=OPTIMUM).contains(&reward), "{mode:?} {threads}: {reward}");
+    for (mode, settings) in modes(&Settings::tic_tac_toe()) {
+        for workers in [1, 2, 4] {
+            let settings = Settings { num_workers: Some(workers), ..settings.clone() };
+            println!("{mode} {workers}");
+            learns(&settings, &with_threads(workers, run(256, 2_000_000, 0)), 0.95);
+        }
     }
 }
 
 /// Trains, saves, goes on in a new learner, and compares with one that was never interrupted.
-fn resumes(make: &dyn Fn() -> Box<dyn Learner>, half: u64) {
-    let mut whole = make();
+fn resumes(settings: &Settings) {
+    let half = 32_000;
+    let run = with_threads(2, run(37, 2 * half, 4));
+    let mut whole = player(settings, &run);
     train(&mut *whole, half);
     let saved = whole.save();
     train(&mut *whole, 2 * half);
-    let mut resumed = make();
+    let mut resumed = player(settings, &with_threads(1, run.clone()));
     train(&mut *resumed, half / 3);
     resumed.restore(&saved).unwrap();
-    assert!(resumed.save() == saved);
+    assert!(resumed.save() == saved, "{settings:?}");
     train(&mut *resumed, 2 * half);
-    assert!(resumed.save() == whole.save());
+    assert!(resumed.save() == whole.save(), "{settings:?}");
 }
 
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {
-    let recipe = Settings::tic_tac_toe(64_000);
+    let recipe = Settings { shards: 4, ..Settings::tic_tac_toe() };
     for settings in [
-        recipe,
-        Settings { algorithm: Algorithm::Sarsa, ..recipe },
-        Settings { algorithm: Algorithm::DoubleQ, table: Kind::Sparse, ..recipe },
-        Settings { learning_rate: Schedule::Visit { power: 0.8 }, ..recipe },
+        recipe.clone(),
+        Settings { algorithm: Algorithm::Sarsa, ..recipe.clone() },
+        Settings { algorithm: Algorithm::DoubleQ, table: Kind::Sparse, ..recipe.clone() },
+        Settings { learning_rate: Schedule::Visit { power: 0.8 }, ..recipe.clone() },
+        Settings { dense_threshold: Some(0.1), ..recipe.clone() },
     ] {
-        resumes(&|| single(settings, 4, games(32)).unwrap(), 32_000);
-        resumes(&|| sharded(settings, 2, 4, 20, 4), 32_000);
+        resumes(&Settings { shards: 1, ..settings.clone() });
+        resumes(&settings);
     }
-    let sharing = ParallelSettings { mode: Mode::Asynchronous, threads: 1, ..ParallelSettings::default() };
-    resumes(&|| parallel(recipe, sharing, 4, &mut |_| Ok(games(20))).unwrap(), 32_000);
+    // What several workers do in one table depends on who is first; one is alone.
+    for (_, settings) in modes(&recipe) {
+        resumes(&Settings { num_workers: Some(if settings.shared { 1 } else { 3 }), ..settings });
+    }
 }
 
 /// However the steps are cut into calls, the result is the same.
 #[test]
 fn calls_do_not_matter() {
-    let settings = Settings::tic_tac_toe(50_000);
-    let mut whole = single(settings, 4, games(32)).unwrap();
-    train(&mut *whole, 50_000);
-    let mut parts = single(settings, 4, games(32)).unwrap();
-    for end in [31, 32, 1_000, 7_777, 30_000, 50_000] {
-        train(&mut *parts, end);
+    let one = Settings { num_workers: Some(1), ..Settings::tic_tac_toe() };
+    for (mode, settings) in modes(&one).into_iter().chain([("single", alone())]) {
+        let settings = Settings { num_workers: Some(if mode == "private" { 2 } else { 1 }), ..settings };
+        let run = run(32, 51_200, 4);
+        let mut whole = player(&settings, &run);
+        train(&mut *whole, 51_200);
+        let mut parts = player(&settings, &run);
+        for end in [31, 32, 1_000, 7_777, 30_000, 51_200] {
+            train(&mut *parts, end);
+            // Being looked at changes nothing either.
+            parts.greedy();
+        }
+        assert!(parts.save() == whole.save(), "{mode}");
     }
-    // The first parts overshoot by a step that did not fit.
-    train(&mut *whole, parts.global_step());
-    train(&mut *parts, whole.global_step());
-    assert!(parts.save() == whole.save());
+}
+
+/// All games of a greedy player in an environment, as the numbers of the boards that it has seen.
+fn played(learner: &dyn TableLearner, opponent: &str, seed: u64) -> (Vec<Vec<u32>>, Vec<f32>) {
+    const GAMES: usize = 200;
+    let mut batch = batch("TicTacToe-v0", GAMES, seed, &[("opponent", opponent)]);
+    let (mut out, mut masks, mut actions) = (StepBuffers::new(GAMES, 10), vec![true; GAMES * 9], vec![0; GAMES]);
+    let (mut boards, mut returns) = (vec![Vec::new(); GAMES], vec![None; GAMES]);
+    let mut greedy = learner.greedy();
+    batch.observe_into((&mut out.obs).into()).unwrap();
+    while returns.contains(&None) {
+        for game in (0..GAMES).filter(|game| returns[*game].is_none()) {
+            boards[game].push(out.obs[game * 10 + 9] as u32);
+        }
+        batch.action_masks_into(&mut masks).unwrap();
+        greedy.act(&out.obs, &masks, ActionsMut::Discrete(&mut actions));
+        batch.step_into(Actions::Discrete(&actions), out.out()).unwrap();
+        for game in (0..GAMES).filter(|game| out.terminated[*game]) {
+            returns[game].get_or_insert(out.rewards[game]);
+        }
+    }
+    (boards, returns.into_iter().flatten().collect())
 }
 
 #[test]
+fn judgement_is_reproducible_and_every_episode_a_game_of_its_own() {
+    let mut learner = player(&alone(), &run(64, 300_000, 0));
+    train(&mut *learner, 300_000);
+    let (games, returns) = played(&*learner, "random", 7);
+    assert!(played(&*learner, "random", 7) == (games.clone(), returns.clone()));
+    assert!(played(&*learner, "random", 8).0 != games);
+    let different: std::collections::HashSet<_> = games.iter().collect();
+    assert!(different.len() > 50, "{}", different.len());
+    assert!(mean(&returns.into_iter().map(f64::from).collect::<Vec<_>>()) > 0.8);
+}
+
+/// With the settings that come with the program, and with others.
+#[test]
 fn self_play_ends_in_draws_and_never_loses() {
-    let itself = || batch("TicTacToe-v0", 64, &[("opponent", "self_play")]);
-    for seed in 0..3 {
-        let mut learner = self_play(self_play::settings(), seed, itself()).unwrap();
-        train(&mut *learner, 1_000_000);
-        let table = table_of(&learner.save(), 19_683, 9);
+    let itself = [("opponent", "self_play")];
+    for (seed, more) in [(0, ("shards", "1")), (1, ("shards", "16")), (2, ("deterministic", "false"))] {
+        let settings = [("env.opponent", "self_play"), ("seed", &*seed.to_string()), more];
+        let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
+        let AgentConfig::QLearning(settings) = &config.agent else { panic!("not a table") };
+        let mut learner = on("TicTacToe-v0", &itself, settings, &config.run);
+        train(&mut *learner, config.run.total_timesteps());
+        let table = table_of(&*learner, 19_683, 9);
         let mut judge = Judge { table: &table, known: HashMap::new() };
         // Against everything that anybody could play, the perfect opponent included.
         let (first, second) = judge.first_and_second(worst);
-        assert!(first >= 0.0 && worst(&second) >= 0.0, "{first} {second:?}");
+        assert!(first >= 0.0 && worst(&second) >= 0.0, "{more:?}: {first} {second:?}");
         // Against itself.
         let (mut own, mut other) = (0, 0);
         while !wins(own) && !wins(other) && own | other != FULL {
             (own, other) = (other, judge.moved(own, other));
         }
         assert!(!wins(own) && !wins(other));
-        // Against the environment's perfect opponent.
-        let mut perfect = batch("TicTacToe-v0", 32, &[("opponent", "perfect")]);
-        let (mut out, mut masks, mut actions) = (StepBuffers::new(32, 10), vec![true; 32 * 9], vec![0; 32]);
-        let mut greedy = learner.greedy();
-        perfect.observe_into((&mut out.obs).into()).unwrap();
-        for _ in 0..100 {
-            perfect.action_masks_into(&mut masks).unwrap();
-            greedy.act(&out.obs, &masks, ActionsMut::Discrete(&mut actions));
-            perfect.step_into(Actions::Discrete(&actions), out.out()).unwrap();
-            assert!(out.rewards.iter().all(|reward| *reward == 0.0));
-        }
+        // Against the environment's perfect opponent, as it is judged.
+        assert!(played(&*learner, "perfect", 0).1.iter().all(|reward| *reward == 0.0));
     }
-    let message = self_play(self_play::settings(), 0, games(8)).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(message, "env is TicTacToe-v0, but self-play needs an environment with opponent=self_play");
 }
 
 #[test]
 fn what_no_table_can_learn_is_refused() {
-    let refused = |settings: Settings, batch| single(settings, 0, batch).map(|_| ()).unwrap_err().to_string();
+    let refused = |settings: &Settings, batch: fn(usize, u64) -> Box<dyn Batch>| {
+        let make: MakeBatch<'_> = &mut |num_envs, seed| Ok(batch(num_envs, seed));
+        learner(settings, &run(2, 1_000, 0), make).map(|_| ()).unwrap_err().to_string()
+    };
     let settings = Settings::default();
-    let message = refused(settings, batch("CartPole-v1", 2, &[]));
+    let message = refused(&settings, |n, seed| batch("CartPole-v1", n, seed, &[]));
     assert!(
         message.starts_with("env is CartPole-v1, but a table needs an observation that is one whole number"),
         "{message}"
     );
-    let message = refused(settings, batch("Pendulum-v1", 2, &[]));
+    let message = refused(&settings, |n, seed| batch("Pendulum-v1", n, seed, &[]));
     assert!(message.contains("actions of one discrete choice"), "{message}");
-    let next_step = BatchConfig { autoreset: Autoreset::NextStep, ..config(2, 0, &[]) };
-    let message = refused(settings, registry::find("TicTacToe-v0").unwrap().batch(&next_step).unwrap());
+    let message = refused(&settings, |n, seed| {
+        let next_step = BatchConfig { autoreset: Autoreset::NextStep, ..config(n, seed, &[]) };
+        registry::find("TicTacToe-v0").unwrap().batch(&next_step).unwrap()
+    });
     assert!(message.contains("same step"), "{message}");
-    assert_eq!(refused(Settings { gamma: 1.5, ..settings }, games(1)), "agent.gamma is 1.5, but must be from 0 to 1");
-    let none = ParallelSettings { steps_per_sync: 0, ..ParallelSettings::default() };
-    let message = parallel(settings, none, 0, &mut |_| Ok(games(1))).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(message, "steps_per_sync is 0, but must be at least 1");
+    let games: fn(usize, u64) -> Box<dyn Batch> = |n, seed| batch("TicTacToe-v0", n, seed, &[]);
+    assert_eq!(
+        refused(&Settings { gamma: 1.5, ..settings.clone() }, games),
+        "agent.gamma is 1.5, but must be from 0 to 1"
+    );
+    let shared = Settings { deterministic: false, ..settings.clone() };
+    for (settings, expected) in [
+        (Settings { steps_per_sync: 0, ..settings.clone() }, "agent.steps_per_sync is 0, but must be from 1 to"),
+        (Settings { steps_per_sync: 1 << 40, ..settings.clone() }, "agent.steps_per_sync is 1099511627776, but"),
+        (Settings { shards: usize::MAX >> 1, ..settings.clone() }, "agent.shards is 9223372036854775807, but must"),
+        (Settings { num_workers: Some(1 << 40), ..settings.clone() }, "agent.num_workers is 1099511627776, but"),
+        (Settings { racy: true, ..settings.clone() }, "agent.racy is true, which only one table can be"),
+        (Settings { table: Kind::Sparse, ..shared.clone() }, "agent.table is sparse, but one table of several"),
+        (Settings { dense_threshold: Some(0.5), ..shared }, "agent.dense_threshold is given, but only"),
+        (Settings { learning_rate: Schedule::Constant(f64::NAN), ..settings }, "agent.learning_rate is nan, but"),
+    ] {
+        let message = refused(&settings, games);
+        assert!(message.starts_with(expected), "{message}");
+    }
 }

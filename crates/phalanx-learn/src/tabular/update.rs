@@ -3,24 +3,22 @@
 //! v = 0 where the episode terminated, else the value of the next state; Q(s, a) += rate · (r + γ v − Q(s, a)).
 //! Truncation does not cut the future: the next state is then the last one of the episode.
 
-use serde::{Deserialize, Serialize};
-
 use super::explore::{all_legal, best_legal, max_legal};
 use super::table::{Store, Value};
+use crate::run::settings::choice;
 
-/// Which value the next state has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Algorithm {
-    /// That of its best action.
-    #[default]
-    QLearning,
-    /// That of the action taken next.
-    Sarsa,
-    /// The mean over the actions that the ε-greedy policy may take next.
-    ExpectedSarsa,
-    /// That which a second table gives to the first one's best action; a coin decides which is which.
-    DoubleQ,
+choice! {
+    /// Which value the next state has.
+    Algorithm {
+        /// That of its best action.
+        QLearning = "q_learning",
+        /// That of the action taken next.
+        Sarsa = "sarsa",
+        /// The mean over the actions that the ε-greedy policy may take next.
+        ExpectedSarsa = "expected_sarsa",
+        /// That which a second table gives to the first one's best action; a coin decides which is which.
+        DoubleQ = "double_q",
+    }
 }
 
 impl Algorithm {
@@ -30,23 +28,22 @@ impl Algorithm {
     }
 }
 
-/// What later transitions of a batch see of earlier ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BatchUpdate {
-    /// Everything: they are applied one after the other.
-    #[default]
-    Sequential,
-    /// Nothing; the mean error of each state and action is applied once.
-    UniqueMean,
-    /// Nothing; all errors are applied, so that duplicates multiply the rate. For comparison.
-    Accumulate,
-    /// Nothing; the last error of each state and action is applied. For comparison.
-    LastWins,
+choice! {
+    /// What later transitions of a batch see of earlier ones.
+    BatchUpdate {
+        /// Everything: they are applied one after the other.
+        Sequential = "sequential",
+        /// Nothing; the mean error of each state and action is applied once.
+        UniqueMean = "unique_mean",
+        /// Nothing; all errors are applied, so that duplicates multiply the rate. For comparison.
+        Accumulate = "accumulate",
+        /// Nothing; the last error of each state and action is applied. For comparison.
+        LastWins = "last_wins",
+    }
 }
 
 /// A step of one agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transition {
     /// Where it was.
     pub state: u32,

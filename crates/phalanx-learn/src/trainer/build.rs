@@ -5,7 +5,6 @@ use std::sync::Arc;
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
-use serde::de::DeserializeOwned;
 
 use super::MakeBatch;
 use crate::agents::dqn::Dqn;
@@ -14,11 +13,9 @@ use crate::agents::pqn::Pqn;
 use crate::classical::Classical;
 use crate::error::{Error, Result};
 use crate::learner::Learner;
-use crate::run::agents::{AgentConfig, QLearningConfig};
+use crate::run::agents::AgentConfig;
 use crate::run::config::Config;
-use crate::run::settings::{Course, Horizon};
-use crate::tabular::parallel::{Mode, ParallelSettings, parallel};
-use crate::tabular::{Schedule, Settings};
+use crate::tabular;
 use crate::world::World;
 
 /// The environment's own settings, as the engine takes them.
@@ -28,8 +25,9 @@ pub(super) fn settings(config: &Config) -> Vec<(String, String)> {
 
 /// Refuses what would be accepted in silence and not done.
 fn check(config: &Config) -> Result<()> {
-    if config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play") {
-        let why = "is self_play, where both sides share one agent, but must be random or minimax to train from here";
+    let plays_itself = config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play");
+    if plays_itself && matches!(config.agent, AgentConfig::Ppo(_) | AgentConfig::Dqn(_) | AgentConfig::Pqn(_)) {
+        let why = "is self_play, where one side's gain is the other's loss: only q_learning knows that";
         return Err(Error::setting("env.opponent", why));
     }
     let run = &config.run;
@@ -65,17 +63,9 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
         AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world()?, steps, seed, pool())?),
         AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world()?, steps, seed, pool())?),
         AgentConfig::QLearning(agent) => {
-            let sharing = ParallelSettings {
-                mode: if agent.deterministic { Mode::Deterministic } else { Mode::Asynchronous },
-                threads: agent.num_workers.unwrap_or(ParallelSettings::default().threads),
-                shards: agent.shards,
-                steps_per_sync: agent.steps_per_sync as usize,
-            };
+            // The blocks share out the threads.
             let alone = Arc::new(Pool::new(1));
-            // Each part has its share of the environments.
-            let parts = if agent.deterministic { sharing.shards } else { sharing.threads };
-            let mut make = |seed: u64| batch((config.run.num_envs / parts).max(1), seed, &alone);
-            parallel(of_table(agent, config), sharing, seed, &mut make)?
+            tabular::learner(agent, &config.run, &mut |num_envs, seed| batch(num_envs, seed, &alone))?
         }
         AgentConfig::Classical(agent) => {
             let world = world()?;
@@ -84,38 +74,4 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
             Box::new(Classical::new(policy, world, seed)?)
         }
     })
-}
-
-fn of_table(agent: &QLearningConfig, config: &Config) -> Settings {
-    let total = config.run.total_timesteps();
-    Settings {
-        table: same_name(agent.table.name()),
-        precision: same_name(agent.precision.name()),
-        algorithm: same_name(agent.algorithm.name()),
-        batch_update: same_name(agent.batch_update.name()),
-        gamma: agent.gamma,
-        learning_rate: of_course(&agent.learning_rate, total),
-        epsilon: of_course(&agent.epsilon, total),
-    }
-}
-
-fn of_course(course: &Course, total: u64) -> Schedule {
-    match *course {
-        Course::Constant(value) => Schedule::Constant(value),
-        Course::Linear { start, end, horizon } => {
-            let horizon = match horizon {
-                Horizon::Transitions(count) => count,
-                Horizon::Percent(percent) => ((percent / 100.0 * total as f64) as u64).max(1),
-            };
-            Schedule::Linear { start, end, horizon }
-        }
-        Course::Exponential { start, rate, min } => Schedule::Exponential { start, rate, min },
-        Course::HalfLife { start, half_life, min } => Schedule::HalfLife { start, half_life, min },
-        Course::Visit { power } => Schedule::Visit { power },
-    }
-}
-
-/// The choice that has the same name where it is used.
-fn same_name<T: DeserializeOwned>(name: &str) -> T {
-    serde_json::from_value(name.into()).expect("choices have one name everywhere")
 }

@@ -1,6 +1,6 @@
 //! All values in one array.
 
-use super::{Kind, Store, Table, Value};
+use super::{Store, Table, Value};
 
 /// One array, row after row.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +30,6 @@ impl<T: Value> Store<T> for Dense<T> {
 impl<T: Value> Table<T> for Dense<T> {
     fn new(states: usize, actions: usize) -> Self {
         Self { actions, values: vec![T::zero(); states * actions] }
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Dense
     }
 
     fn states(&self) -> usize {

@@ -1,16 +1,20 @@
 //! A table that is sparse as long as that is better.
 
-use super::{Dense, Kind, Sparse, Store, Table, Value};
+use super::{Dense, Sparse, Store, Table, Value};
 
-/// The fraction of states with a row from which a table is dense.
+/// The share of states with a row from which a table is dense, unless it has one of its own.
 const DENSE_THRESHOLD: f64 = 0.25;
-/// Up to this size a table is dense from its first value on: it then fits a core's caches, and a hash map saves
+/// Up to this size such a table is dense from its first value on: it then fits a core's caches, and a hash map saves
 /// nothing that matters.
 const SMALL_BYTES: usize = 2 << 20;
 
 /// Sparse at first, dense once it is small, well filled, or no larger that way.
 #[derive(Clone, Debug)]
-pub struct Hybrid<T>(Storage<T>);
+pub struct Hybrid<T> {
+    storage: Storage<T>,
+    /// The share of states with a row from which it is dense, even if it is small.
+    dense_threshold: Option<f64>,
+}
 
 #[derive(Clone, Debug)]
 enum Storage<T> {
@@ -30,20 +34,21 @@ macro_rules! either {
 impl<T: Value> Hybrid<T> {
     /// Whether it has become dense.
     pub fn is_dense(&self) -> bool {
-        matches!(self.0, Storage::Dense(_))
+        matches!(self.storage, Storage::Dense(_))
     }
 
     /// Becomes dense if that is better now. Values do not change, so results do not either.
     #[cold]
     fn reconsider(&mut self) {
-        let Storage::Sparse(sparse) = &self.0 else { return };
+        let Storage::Sparse(sparse) = &self.storage else { return };
         let (states, actions) = (sparse.states(), sparse.actions());
         let dense_bytes = states.saturating_mul(actions * size_of::<T>());
-        let filled = sparse.rows() as f64 >= DENSE_THRESHOLD * states as f64;
-        if dense_bytes <= SMALL_BYTES || filled || sparse.memory_bytes() >= dense_bytes {
+        let small = self.dense_threshold.is_none() && dense_bytes <= SMALL_BYTES;
+        let filled = sparse.rows() as f64 >= self.dense_threshold.unwrap_or(DENSE_THRESHOLD) * states as f64;
+        if small || filled || sparse.memory_bytes() >= dense_bytes {
             let mut dense = Dense::new(states, actions);
             sparse.for_each_stored(|state, row| dense.row_mut(state).copy_from_slice(row));
-            self.0 = Storage::Dense(dense);
+            self.storage = Storage::Dense(dense);
         }
     }
 }
@@ -51,17 +56,17 @@ impl<T: Value> Hybrid<T> {
 impl<T: Value> Store<T> for Hybrid<T> {
     #[inline(always)]
     fn actions(&self) -> usize {
-        either!(&self.0, table => table.actions())
+        either!(&self.storage, table => table.actions())
     }
 
     #[inline(always)]
     fn row<'a>(&'a self, state: usize, scratch: &'a mut [T]) -> &'a [T] {
-        either!(&self.0, table => table.row(state, scratch))
+        either!(&self.storage, table => table.row(state, scratch))
     }
 
     #[inline(always)]
     fn update(&mut self, state: usize, action: usize, new: impl Fn(T) -> T) {
-        match &mut self.0 {
+        match &mut self.storage {
             Storage::Dense(dense) => dense.update(state, action, new),
             Storage::Sparse(sparse) => {
                 let rows = sparse.rows();
@@ -76,34 +81,38 @@ impl<T: Value> Store<T> for Hybrid<T> {
 
 impl<T: Value> Table<T> for Hybrid<T> {
     fn new(states: usize, actions: usize) -> Self {
-        Self(Storage::Sparse(Sparse::new(states, actions)))
+        Self::sized(states, actions, None)
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Auto
+    fn sized(states: usize, actions: usize, dense_threshold: Option<f64>) -> Self {
+        Self { storage: Storage::Sparse(Sparse::new(states, actions)), dense_threshold }
+    }
+
+    fn empty(&self) -> Self {
+        Self::sized(self.states(), self.actions(), self.dense_threshold)
     }
 
     fn states(&self) -> usize {
-        either!(&self.0, table => table.states())
+        either!(&self.storage, table => table.states())
     }
 
     fn stored(&self, state: usize) -> Option<&[T]> {
-        either!(&self.0, table => table.stored(state))
+        either!(&self.storage, table => table.stored(state))
     }
 
     fn row_mut(&mut self, state: usize) -> &mut [T] {
-        if let Storage::Sparse(sparse) = &mut self.0 {
+        if let Storage::Sparse(sparse) = &mut self.storage {
             sparse.row_mut(state);
             self.reconsider();
         }
-        either!(&mut self.0, table => table.row_mut(state))
+        either!(&mut self.storage, table => table.row_mut(state))
     }
 
     fn memory_bytes(&self) -> usize {
-        either!(&self.0, table => table.memory_bytes())
+        either!(&self.storage, table => table.memory_bytes())
     }
 
     fn for_each_stored(&self, each: impl FnMut(usize, &[T])) {
-        either!(&self.0, table => table.for_each_stored(each));
+        either!(&self.storage, table => table.for_each_stored(each));
     }
 }

@@ -1,6 +1,6 @@
 //! A vector for each row: slow, and too simple to be wrong.
 
-use super::{Kind, Store, Table, Value};
+use super::{Store, Table, Value};
 
 /// A row of its own for each state; the reference that tests compare with.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,10 +25,6 @@ impl<T: Value> Store<T> for List<T> {
 impl<T: Value> Table<T> for List<T> {
     fn new(states: usize, actions: usize) -> Self {
         Self { rows: vec![vec![T::zero(); actions]; states] }
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::List
     }
 
     fn states(&self) -> usize {

@@ -28,6 +28,7 @@ pub use sparse::Sparse;
 
 use crate::error::{Error, Result};
 use crate::nn::Scalar;
+use crate::run::settings::choice;
 use crate::state::{Element, State};
 
 /// What tables hold: `f32` for speed, `f64` for tests of bits.
@@ -140,17 +141,18 @@ value!(
     |values: &[f64; 8], value| (0..8).fold(0, |bits, lane| bits | u32::from(values[lane] == value) << lane)
 );
 
-/// Which kind of table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // named after the types
-pub enum Kind {
-    Dense,
-    List,
-    Sparse,
-    #[default]
-    #[serde(alias = "optimal", alias = "hybrid")]
-    Auto,
+choice! {
+    /// How a table keeps its values.
+    Kind {
+        /// Sparse at first, dense once that is better.
+        Auto = "auto" | "optimal" | "hybrid",
+        /// A row for every state, in one array.
+        Dense = "dense",
+        /// A row for every state, each an array of its own: the plain implementation.
+        List = "list",
+        /// A row for every state that was met.
+        Sparse = "sparse",
+    }
 }
 
 /// Which actions of a state are legal.
@@ -190,8 +192,14 @@ pub trait Store<T: Value> {
 pub trait Table<T: Value>: Store<T> + Clone + Debug + Send + Sync + 'static {
     /// A table of zeros.
     fn new(states: usize, actions: usize) -> Self;
-    /// Which kind it is.
-    fn kind(&self) -> Kind;
+    /// A table of zeros that becomes dense, if it can, at this share of visited states.
+    fn sized(states: usize, actions: usize, _dense_threshold: Option<f64>) -> Self {
+        Self::new(states, actions)
+    }
+    /// A table of zeros like this one.
+    fn empty(&self) -> Self {
+        Self::new(self.states(), self.actions())
+    }
     /// Number of states.
     fn states(&self) -> usize;
     /// The values of a state, or nothing if all are 0 and none is stored.
@@ -267,8 +275,9 @@ pub trait Table<T: Value>: Store<T> + Clone + Debug + Send + Sync + 'static {
         saved
     }
 
-    /// A table that [`Table::save`] of any kind of the same size has saved.
-    fn load(states: usize, actions: usize, saved: &State) -> Result<Self> {
+    /// An empty table with what [`Table::save`] of any kind of the same size has saved.
+    fn filled(mut self, saved: &State) -> Result<Self> {
+        let (states, actions) = (self.states(), self.actions());
         let found: Header = saved.value("header")?;
         let needed = Header { version: VERSION, states, actions, dtype: T::NAME.into() };
         if found != needed {
@@ -280,15 +289,14 @@ pub trait Table<T: Value>: Store<T> + Clone + Debug + Send + Sync + 'static {
         }
         let visited = saved.get_all::<u64>("states")?;
         let values = saved.get::<T>("values", &[visited.len(), actions])?;
-        let mut table = Self::new(states, actions);
         for (&state, row) in visited.iter().zip(values.chunks_exact(actions)) {
             if state >= states as u64 {
                 let why = format!("state {state} is beyond the last of {states}");
                 return Err(Error::Value { name: "states".into(), why });
             }
-            table.row_mut(state as usize).copy_from_slice(row);
+            self.row_mut(state as usize).copy_from_slice(row);
         }
-        Ok(table)
+        Ok(self)
     }
 
     /// The whole table as a NumPy file (`.npy`).
@@ -349,7 +357,7 @@ mod tests {
         assert_eq!(table.save(), reference.save());
         assert_eq!(table.to_npy(), reference.to_npy());
         let states = reference.states();
-        assert_eq!(B::load(states, 5, &table.save()).unwrap().save(), table.save());
+        assert_eq!(B::new(states, 5).filled(&table.save()).unwrap().save(), table.save());
         assert_eq!(B::from_npy(states, 5, &table.to_npy()).unwrap().save(), table.save());
     }
 
@@ -394,6 +402,12 @@ mod tests {
         assert!(!small.is_dense() && small.memory_bytes() < 1_000);
         small.set(0, 0, 1.0);
         assert!(small.is_dense());
+        // Where somebody has said when, that counts, and for copies, too.
+        let mut half = Hybrid::<f32>::sized(1_000, 9, Some(0.5)).empty();
+        (0..499).for_each(|state| half.set(state, 0, 1.0));
+        assert!(!half.is_dense());
+        half.set(499, 0, 1.0);
+        assert!(half.is_dense());
     }
 
     #[test]
@@ -416,15 +430,15 @@ mod tests {
         let table: Dense<f32> = filled(50, 40);
         let message = |result: Result<Dense<f32>>| result.unwrap_err().to_string();
         assert_eq!(
-            message(Dense::load(51, 5, &table.save())),
+            message(Dense::new(51, 5).filled(&table.save())),
             "'header' of the checkpoint is a table of 50 x 5 F32 (version 1), but a table of 51 x 5 F32 (version 1) is needed"
         );
-        assert!(Dense::<f64>::load(50, 5, &table.save()).is_err());
+        assert!(Dense::<f64>::new(50, 5).filled(&table.save()).is_err());
         let mut damaged = table.save();
         damaged.put("states", &[1], &[50_u64]);
         damaged.put("values", &[1, 5], &[0.0_f32; 5]);
         assert_eq!(
-            message(Dense::load(50, 5, &damaged)),
+            message(Dense::new(50, 5).filled(&damaged)),
             "'states' of the checkpoint cannot be read: state 50 is beyond the last of 50"
         );
         let bytes = table.to_npy();

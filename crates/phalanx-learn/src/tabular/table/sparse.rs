@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{Kind, Store, Table, Value};
+use super::{Store, Table, Value};
 
 /// A hash of a state: one multiplication, which is enough for indices and cheaper than the standard library's.
 #[derive(Clone, Debug, Default)]
@@ -89,10 +89,6 @@ impl<T: Value> Table<T> for Sparse<T> {
         assert!(u32::try_from(states).is_ok(), "states are numbered in 32 bits");
         let zeros = vec![T::zero(); actions].into_boxed_slice();
         Self { states, places: StateMap::default(), values: Vec::new(), zeros }
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Sparse
     }
 
     fn states(&self) -> usize {

@@ -4,7 +4,7 @@
 /// together. What rounding leaves over goes to the largest fractions, the first of equal ones.
 ///
 /// ```
-/// use phalanx_learn::tabular::balance::shares;
+/// use phalanx_learn::tabular::runtime::balance::shares;
 /// assert_eq!(shares(&[1.0, 1.0, 2.0], 1_000), [250, 250, 500]);
 /// assert_eq!(shares(&[1.0, 1.0, 1.0], 100), [34, 33, 33]);
 /// ```

@@ -1,6 +1,8 @@
 //! Private changes of a shared table, and how they become one.
 
 use super::super::table::{Store, Table, Value};
+use crate::error::{Error, Result};
+use crate::state::State;
 
 /// Where rows are, by state: an array, most of whose pages are never touched.
 #[derive(Debug)]
@@ -23,21 +25,28 @@ impl Places {
     fn clear(&mut self, states: &mut Vec<u32>) {
         states.drain(..).for_each(|state| self.0[state as usize] = 0);
     }
+
+    fn memory_bytes(&self) -> usize {
+        size_of_val(&self.0[..])
+    }
 }
 
-/// What a shard has changed since the last merge: rows copied when they were first changed.
+/// What a block has changed since the last merge: rows copied when they were first changed.
 #[derive(Debug)]
 pub(super) struct Private<T> {
     places: Places,
-    pub(super) states: Vec<u32>,
+    /// Values in a row.
+    width: usize,
+    states: Vec<u32>,
     values: Vec<T>,
     /// How often each value was updated.
     updates: Vec<u32>,
 }
 
-impl<T> Private<T> {
-    pub(super) fn new(states: usize) -> Self {
-        Self { places: Places::new(states), states: Vec::new(), values: Vec::new(), updates: Vec::new() }
+impl<T: Value> Private<T> {
+    pub(super) fn new(states: usize, width: usize) -> Self {
+        let (states, places) = (Vec::new(), Places::new(states));
+        Self { places, width, states, values: Vec::new(), updates: Vec::new() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -45,9 +54,59 @@ impl<T> Private<T> {
         self.values.clear();
         self.updates.clear();
     }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let rows = self.values.capacity() * size_of::<T>() + self.updates.capacity() * size_of::<u32>();
+        self.places.memory_bytes() + rows + self.states.capacity() * size_of::<u32>()
+    }
+
+    /// Where a state's row starts; `row` is what is copied if there is none.
+    #[inline(always)]
+    fn start<'a>(&mut self, state: usize, row: impl FnOnce() -> Option<&'a [T]>) -> usize {
+        match self.places.get(state) {
+            Some(place) => place * self.width,
+            None => {
+                let start = self.values.len();
+                self.places.set(state, self.states.len());
+                self.states.push(state as u32);
+                self.updates.resize(start + self.width, 0);
+                match row() {
+                    Some(row) => self.values.extend_from_slice(row),
+                    None => self.values.resize(start + self.width, T::zero()),
+                }
+                start
+            }
+        }
+    }
+
+    pub(super) fn save(&self) -> State {
+        let mut state = State::default();
+        let rows = self.states.len();
+        state.put("states", &[rows], &self.states);
+        state.put("values", &[rows, self.width], &self.values);
+        state.put("updates", &[rows, self.width], &self.updates);
+        state
+    }
+
+    pub(super) fn restore(&mut self, saved: &State) -> Result<()> {
+        let states = saved.get_all::<u32>("states")?;
+        let values = saved.get::<T>("values", &[states.len(), self.width])?;
+        let updates = saved.get::<u32>("updates", &[states.len(), self.width])?;
+        self.clear();
+        for (&state, row) in states.iter().zip(values.chunks_exact(self.width)) {
+            let known = self.places.0.get(state as usize);
+            if known != Some(&0) {
+                let why = format!("state {state} is beyond the last or there twice");
+                return Err(Error::Value { name: "states".into(), why });
+            }
+            self.start(state as usize, || Some(row));
+        }
+        self.updates.copy_from_slice(updates);
+        Ok(())
+    }
 }
 
-/// A table as a shard sees it: its own changes, and below them what all agreed on.
+/// A table as a block sees it: its own changes, and below them what all agreed on.
 pub(super) struct Overlay<'a, T, B> {
     pub(super) base: &'a B,
     pub(super) private: &'a mut Private<T>,
@@ -69,28 +128,13 @@ impl<T: Value, B: Table<T>> Store<T> for Overlay<'_, T, B> {
 
     #[inline(always)]
     fn update(&mut self, state: usize, action: usize, new: impl Fn(T) -> T) {
-        let width = self.actions();
-        let Private { places, states, values, updates } = &mut *self.private;
-        let start = match places.get(state) {
-            Some(place) => place * width,
-            None => {
-                let start = values.len();
-                places.set(state, states.len());
-                states.push(state as u32);
-                updates.resize(start + width, 0);
-                match self.base.stored(state) {
-                    Some(row) => values.extend_from_slice(row),
-                    None => values.resize(start + width, T::zero()),
-                }
-                start
-            }
-        };
-        updates[start + action] += 1;
-        values[start + action] = new(values[start + action]);
+        let value = self.private.start(state, || self.base.stored(state)) + action;
+        self.private.updates[value] += 1;
+        self.private.values[value] = new(self.private.values[value]);
     }
 }
 
-/// What becomes of a value that several shards have changed.
+/// What becomes of a value that several blocks have changed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Joining {
     /// The changes' mean, weighted by the numbers of updates.
@@ -99,10 +143,10 @@ pub(super) enum Joining {
     Sum,
 }
 
-/// The changes of one value by all shards.
+/// The changes of one value by all blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Joint<T> {
-    shards: u32,
+    blocks: u32,
     change: f64,
     weight: f64,
     /// What the last of them made of it.
@@ -122,7 +166,12 @@ impl<T: Value> Merge<T> {
         Self { places: Places::new(states), states: Vec::new(), joints: Vec::new() }
     }
 
-    /// Joins the changes of all states that `mine` picks, in order of the shards.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let states = self.states.capacity() * size_of::<u32>();
+        self.places.memory_bytes() + states + self.joints.capacity() * size_of::<Joint<T>>()
+    }
+
+    /// Joins the changes of all states that `mine` picks, in order of the blocks.
     pub(super) fn join<'a, B: Table<T>>(
         &mut self,
         table: &B,
@@ -148,7 +197,7 @@ impl<T: Value> Merge<T> {
                 for (cell, (joint, (&value, &updates))) in changes.filter(|(_, (_, (_, updates)))| **updates > 0) {
                     let change = wide(value) - old.map_or(0.0, |row| wide(row[cell]));
                     let weight = if joining == Joining::Mean { f64::from(updates) } else { 1.0 };
-                    joint.shards += 1;
+                    joint.blocks += 1;
                     joint.change += weight * change;
                     joint.weight += weight;
                     joint.value = value;
@@ -162,7 +211,7 @@ impl<T: Value> Merge<T> {
         for (&state, joints) in self.states.iter().zip(self.joints.chunks_exact(table.actions())) {
             for (value, joint) in table.row_mut(state as usize).iter_mut().zip(joints) {
                 let divisor = if joining == Joining::Mean { joint.weight } else { 1.0 };
-                match joint.shards {
+                match joint.blocks {
                     0 => {}
                     // The mean of one change is that change, and taken as it is it has no rounding error either.
                     1 => *value = joint.value,
@@ -183,7 +232,7 @@ mod tests {
     use super::*;
 
     fn changed(base: &Dense<f64>, changes: &[(usize, usize, f64)]) -> Private<f64> {
-        let mut private = Private::new(base.states());
+        let mut private = Private::new(base.states(), 2);
         let mut store = Overlay { base, private: &mut private };
         changes.iter().for_each(|(state, action, value)| store.update(*state, *action, |_| *value));
         private

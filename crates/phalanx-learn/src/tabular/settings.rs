@@ -1,0 +1,170 @@
+//! How a table learns, and how the work is shared out.
+
+use super::schedule::{Horizon, Schedule};
+use super::table::Kind;
+use super::update::{Algorithm, BatchUpdate, Rate};
+use crate::error::{Error, Result};
+use crate::run::config::RunConfig;
+use crate::run::settings::{Complaint, Section, any, choice, optional, section, share};
+
+choice! {
+    /// The type of a table's values.
+    Precision {
+        /// Single, for throughput.
+        F32 = "f32",
+        /// Double, for exact tests.
+        F64 = "f64",
+    }
+}
+
+section! {
+    /// Settings of tabular learning; all counts are transitions.
+    Settings in "agent" {
+        /// What values are bootstrapped from. `q_learning`.
+        algorithm: Algorithm = Algorithm::QLearning, any;
+        /// The discount. 0.97.
+        gamma: f64 = 0.97, share;
+        /// The learning rate. `linear(0.3, 0.01, 100%)`, recipe A of the reference.
+        learning_rate: Schedule = Schedule::Linear { start: 0.3, end: 0.01, horizon: Horizon::Percent(100.0) },
+            Schedule::rate;
+        /// Exploration. `linear(1, 0.1, 50%)`, recipe A of the reference.
+        epsilon: Schedule = Schedule::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) },
+            Schedule::probability;
+        /// How the table keeps its values. `auto`.
+        table: Kind = Kind::Auto, any;
+        /// Share of visited states from which an `auto` table is dense. None: 0.25, and from the first one on if the
+        /// table fits a core's caches.
+        dense_threshold: Option<f64> = None, optional(share);
+        /// The type of the values. `f32`.
+        precision: Precision = Precision::F32, any;
+        /// How a batch is applied. `sequential`.
+        batch_update: BatchUpdate = BatchUpdate::Sequential, any;
+        /// Workers: of deterministic learning the threads, else blocks of environments with streams of their own as
+        /// well. None: `run.threads`, or as many as there are cores, at most 4.
+        num_workers: Option<usize> = None, optional(workers);
+        /// Whether the result is the same for any number of threads: logical shards learn on private copies, which are
+        /// merged in order. True.
+        deterministic: bool = true, any;
+        /// Logical shares of the work in deterministic mode, at most one for each environment. 16.
+        shards: usize = 16, shards;
+        /// Whether workers that are not deterministic learn in one table, rather than in private ones that are merged.
+        /// True.
+        shared: bool = true, any;
+        /// Whether an update of one table may undo another that meets it, which is faster than repeating it. False.
+        racy: bool = false, any;
+        /// Transitions of a shard or a private table between merges, and of a worker on one table between looks at the
+        /// schedules. 1,000.
+        steps_per_sync: u64 = 1_000, interval;
+    }
+}
+
+/// More than any machine has: starting them would take the system down before it fails.
+fn workers(count: &usize) -> Complaint {
+    (!(1..=4096).contains(count)).then_some("from 1 to 4096")
+}
+
+fn shards(count: &usize) -> Complaint {
+    (!(1..=65_536).contains(count)).then_some("from 1 to 65536")
+}
+
+/// Updates of one value between merges are counted in 32 bits.
+fn interval(transitions: &u64) -> Complaint {
+    (!(1..=1_000_000_000).contains(transitions)).then_some("from 1 to 1000000000")
+}
+
+/// The workers of a machine for which nobody has said how many.
+fn usual_workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(4)
+}
+
+impl Settings {
+    /// The recipe for tic-tac-toe: γ 0.99, rate 0.3 to 0.01 over the run, ε 1 to 0.1 over its first half.
+    pub fn tic_tac_toe() -> Self {
+        Self { gamma: 0.99, ..Self::default() }
+    }
+
+    /// Settles on a number of workers where it decides what is learnt, so that a run goes on anywhere.
+    pub(crate) fn settle(&mut self, run: &RunConfig) {
+        if !self.deterministic {
+            self.num_workers.get_or_insert_with(|| run.threads.unwrap_or_else(usual_workers));
+        }
+    }
+
+    /// Checks everything that does not depend on the environment.
+    pub(crate) fn check(&self) -> Result<()> {
+        // As if it had been read: each key with its own check.
+        let mut read = Self::default();
+        for ((section, key), value) in self.keys().iter().zip(self.values()) {
+            read.set(section, key, &value)?;
+        }
+        let one_table = self.learns_in_one_table();
+        if self.racy && !one_table {
+            let why = "is true, which only one table can be: give agent.deterministic=false and agent.shared=true, too";
+            return Err(Error::setting("agent.racy", why));
+        }
+        if one_table && matches!(self.table, Kind::List | Kind::Sparse) {
+            let why = format!(
+                "is {}, but one table of several workers is dense: give auto or dense, or agent.shared=false",
+                self.table.name()
+            );
+            return Err(Error::setting("agent.table", why));
+        }
+        if self.dense_threshold.is_some() && (one_table || self.table != Kind::Auto) {
+            let why = "is given, but only a table that is auto, and not one of several workers, becomes dense";
+            return Err(Error::setting("agent.dense_threshold", why));
+        }
+        Ok(())
+    }
+
+    /// Whether several workers change the same values at the same time.
+    pub(super) fn learns_in_one_table(&self) -> bool {
+        !self.deterministic && self.shared
+    }
+
+    /// The blocks that the environments of a run are cut into.
+    pub(super) fn parts(&self, run: &RunConfig) -> usize {
+        let parts = if self.deterministic { self.shards } else { self.workers(run) };
+        parts.min(run.num_envs)
+    }
+
+    fn workers(&self, run: &RunConfig) -> usize {
+        self.num_workers.or(run.threads).unwrap_or_else(usual_workers)
+    }
+
+    /// The threads that work on them: as many as the run allows.
+    pub fn threads(&self, run: &RunConfig) -> usize {
+        run.threads.unwrap_or_else(|| self.workers(run)).min(self.parts(run))
+    }
+
+    pub(super) fn by_visits(&self) -> bool {
+        matches!(self.learning_rate, Schedule::Visit { .. })
+    }
+}
+
+/// The rates of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    learning_rate: Schedule,
+    epsilon: Schedule,
+    total: u64,
+}
+
+impl Course {
+    pub(super) fn new(settings: &Settings, total: u64) -> Self {
+        Self { learning_rate: settings.learning_rate, epsilon: settings.epsilon, total }
+    }
+
+    /// The learning rate and the exploration after `n` transitions.
+    #[inline]
+    pub(super) fn at(&self, n: u64) -> (Rate, f64) {
+        let rate = match self.learning_rate {
+            Schedule::Visit { power } => Rate::Visits { power },
+            schedule => Rate::Fixed(schedule.at(n, self.total)),
+        };
+        (rate, self.epsilon(n))
+    }
+
+    pub(super) fn epsilon(&self, n: u64) -> f64 {
+        self.epsilon.at(n, self.total)
+    }
+}
