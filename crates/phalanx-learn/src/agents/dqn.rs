@@ -356,6 +356,10 @@ impl Learner for Dqn {
         self.global_step = global_step;
         Ok(())
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.learning.restore_policy(state)
+    }
 }
 
 /// Refuses actions that there are not: they would be looked up in a row of values.

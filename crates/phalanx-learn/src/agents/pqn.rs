@@ -381,6 +381,10 @@ impl Learner for Pqn {
         self.global_step = global_step;
         Ok(())
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.learning.restore_policy(state)
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use phalanx_core::policy::POLICIES;
 use super::config::RunConfig;
 use super::settings::{
     Course, Horizon, Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive,
-    section, share,
+    section, share, thread_count,
 };
 use crate::error::{Error, Result};
 use crate::nn::Schedule;
@@ -278,7 +278,7 @@ section! {
         /// How a batch is applied. `sequential`.
         batch_update: BatchUpdate = BatchUpdate::Sequential, any;
         /// Threads. None: as many as there are physical cores, at most 4.
-        num_workers: Option<usize> = None, optional(at_least_one);
+        num_workers: Option<usize> = None, optional(thread_count);
         /// Whether the result is the same for any number of threads. True.
         deterministic: bool = true, any;
         /// Logical shares of the work in deterministic mode. 16.
