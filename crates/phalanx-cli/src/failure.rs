@@ -1,6 +1,7 @@
 //! Why the program ends without success.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use phalanx_lab::Error as Lab;
@@ -26,6 +27,9 @@ pub(crate) enum Failure {
     /// Training or evaluation refused something or could not go on.
     #[error(transparent)]
     Learn(#[from] phalanx_learn::Error),
+    /// A training that had begun could not go on.
+    #[error("{error}; {} has {kept}", run.display())]
+    Training { error: phalanx_learn::Error, run: PathBuf, kept: String },
     /// Done, but the answer is one that a gate should hear of; it has been printed.
     #[error("exit code {0}")]
     Verdict(u8),
@@ -91,6 +95,7 @@ impl Failure {
             Self::Verdict(code) => *code,
             Self::Write { .. } => 1,
             Self::Learn(phalanx_learn::Error::Write { .. } | phalanx_learn::Error::NotFinite { .. }) => 1,
+            Self::Training { .. } => 1,
             Self::Lab(Lab::ChecksumMismatch { .. }) => Verdict::ChecksumMismatch.exit_code(true),
             // The user asked for something sensible, and it went wrong on the way.
             Self::Lab(

@@ -10,7 +10,8 @@
 //! | 12 | too noisy to tell |
 //! | 13 | the sides of a comparison measure different things |
 //! | 14 | the sides of a comparison computed different things |
-//! | 130 | Ctrl-C ended a measurement; one line on stderr says where the part is that was done |
+//! | 130 | Ctrl-C ended a measurement or a training; one line on stderr says where the part is that was done |
+//! | 143 | the same, by SIGTERM, of a training |
 
 /// Tells the user something on standard error, if anyone listens: other than by `eprintln!`, one who has hung up ends
 /// nothing.
@@ -24,6 +25,7 @@ mod args;
 mod commands;
 mod config_file;
 mod device;
+mod environments;
 mod failure;
 mod files;
 mod machine;

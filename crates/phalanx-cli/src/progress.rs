@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::text;
 
@@ -20,6 +20,8 @@ pub(crate) struct Progress {
     unit: &'static str,
     total: u64,
     done: u64,
+    /// What was done before `start`, by an earlier run.
+    earlier: u64,
     start: Instant,
     display: Display,
 }
@@ -38,13 +40,18 @@ impl Progress {
             (false, true) => Display::Bar(None),
             (false, false) => Display::Lines { next: start + LINE_INTERVAL },
         };
-        Self { what: what.into(), news: String::new(), unit: "steps", total, done: 0, start, display }
+        Self { what: what.into(), news: String::new(), unit: "steps", total, done: 0, earlier: 0, start, display }
     }
 
     /// Counts something else than steps.
     pub(crate) fn counting(mut self, unit: &'static str) -> Self {
         self.unit = unit;
         self
+    }
+
+    /// Goes on where an earlier run has stopped, whose time does not count.
+    pub(crate) fn go_on_from(&mut self, done: u64) {
+        (self.done, self.earlier, self.start) = (done, done, Instant::now());
     }
 
     /// Prints a line on standard error without tearing the bar.
@@ -67,35 +74,26 @@ impl Progress {
     pub(crate) fn advance(&mut self, steps: u64) {
         self.done += steps;
         let now = Instant::now();
+        let elapsed = (now - self.start).as_secs_f64();
+        let rate = (self.done - self.earlier) as f64 / elapsed.max(1e-9);
+        let left = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
         match &mut self.display {
             Display::Nothing => {}
             Display::Bar(bar) => {
+                if bar.is_none() && now - self.start > PATIENCE {
+                    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent}%  {prefix}");
+                    let new = ProgressBar::new(self.total).with_message(self.what.clone());
+                    *bar = Some(new.with_style(style.expect("the template is valid")));
+                }
                 if let Some(bar) = bar {
+                    // Not the bar's own rate, which takes what an earlier run has done for very fast.
+                    let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
+                    bar.set_prefix(format!("{} {}/s  ETA {left:#}", text::short(rate), self.unit));
                     bar.set_position(self.done);
-                } else if now - self.start > PATIENCE {
-                    let template =
-                        format!("{{msg}} [{{wide_bar}}] {{percent}}%  {{human_rate}} {}/s  ETA {{eta}}", self.unit);
-                    let style = ProgressStyle::with_template(&template).expect("the template is valid");
-                    let style = style.with_key(
-                        "human_rate",
-                        |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-                            // A display that cannot be written to is not worth a panic.
-                            let _ = out.write_str(&text::short(state.per_sec()));
-                        },
-                    );
-                    let new = ProgressBar::new(self.total)
-                        .with_style(style)
-                        .with_message(self.what.clone())
-                        .with_elapsed(now - self.start);
-                    new.set_position(self.done);
-                    *bar = Some(new);
                 }
             }
             Display::Lines { next } if now >= *next => {
                 *next = now + LINE_INTERVAL;
-                let elapsed = (now - self.start).as_secs_f64();
-                let rate = self.done as f64 / elapsed;
-                let left = self.total.saturating_sub(self.done) as f64 / rate;
                 let percent = 100.0 * self.done as f64 / self.total as f64;
                 let news = if self.news.is_empty() { String::new() } else { format!(", {}", self.news) };
                 say!("{}: {percent:.0}%, {} {}/s, {left:.0} s left{news}", self.what, text::short(rate), self.unit);

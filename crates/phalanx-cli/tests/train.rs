@@ -1,8 +1,9 @@
 //! Training and evaluation from the command line: what is written, what is refused, and what a kill leaves behind.
 
 use std::fs;
+use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -47,11 +48,6 @@ fn train(folder: &Path, more: &[&str]) -> (PathBuf, Value) {
     (folder.join(document["run_dir"].as_str().unwrap()), document)
 }
 
-/// The bytes of an agent without what differs from run to run.
-fn weights(run: &Path) -> Vec<u8> {
-    fs::read(run.join("checkpoints/final.safetensors")).unwrap()
-}
-
 #[test]
 fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,6 +60,13 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
     assert!(fs::read_dir(&path).unwrap().flatten().any(|e| e.file_name().to_string_lossy().contains("tfevents")));
     let metadata: Value = serde_json::from_slice(&fs::read(path.join("run_metadata.json")).unwrap()).unwrap();
     assert_eq!(metadata["status"], "ok");
+    assert_eq!(metadata["sessions"].as_array().unwrap().len(), 1);
+    for key in ["git_hash", "cores", "cpu_model", "version", "timestamp"] {
+        assert!(metadata.get(key).is_some(), "{key}");
+    }
+    for tag in ["charts/SPS", "time/fps", "charts/episodic_return", "rollout/ep_rew_mean", "steps/env"] {
+        assert!(events(&path).iter().any(|row| row.get(tag).is_some()), "{tag}");
+    }
 
     let evaluated = |name: &str| {
         let arguments = ["evaluate", path.to_str().unwrap(), "--json", "--episodes", "10", "--checkpoint", name];
@@ -123,10 +126,72 @@ fn agent_tensors(file: &[u8]) -> Vec<u8> {
     file[8 + header..].to_vec()
 }
 
-#[test]
-fn a_killed_run_goes_on_to_the_same_bits() {
+/// The events of a log, without what is measured by the clock.
+fn events(run: &Path) -> Vec<serde_json::Map<String, Value>> {
+    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What does not depend on the clock: the agent, the results and the log.
+fn outcome(run: &Path) -> (Vec<u8>, Vec<u8>, Vec<serde_json::Map<String, Value>>) {
+    let agent = agent_tensors(&fs::read(run.join("checkpoints/final.safetensors")).unwrap());
+    let mut log = events(run);
+    log.iter_mut()
+        .for_each(|row| row.retain(|tag, _| !["wall_time", "charts/SPS", "time/fps"].contains(&tag.as_str())));
+    (agent, fs::read(run.join("results.json")).unwrap(), log)
+}
+
+/// Some time below the longest.
+fn moment(longest: Duration) -> Duration {
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    longest.mul_f64(random as f64 / u64::MAX as f64)
+}
+
+fn begin(folder: &Path, arguments: &[&str]) -> Child {
+    let mut command = phalanx(folder, &[&["train", "--json"], arguments].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn killed_at_random_moments(settings: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = [
+    let start = Instant::now();
+    let (whole, _) = train(folder.path(), settings);
+    let duration = start.elapsed();
+    let root = folder.path().join("killed");
+    fs::create_dir(&root).unwrap();
+    let mut child = begin(&root, &[&["--quiet"], settings].concat());
+    wait_until("no checkpoint", || checkpoints(&root) > 0);
+    let mut moments = vec![moment(duration.mul_f64(0.6)), moment(duration.mul_f64(0.6))];
+    let path = only_run(&root).unwrap();
+    let path = path.to_str().unwrap();
+    for moment in &mut moments {
+        std::thread::sleep(*moment);
+        // It may have come to its end by now: then there is nothing left to do, which is fine, too.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        child = begin(&root, &["--quiet", "--resume", path]);
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{moments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(outcome(&whole) == outcome(Path::new(path)), "killed after {moments:?} of {duration:?}");
+    let unfinished = |folder: &Path| {
+        let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".tmp-")).count()
+    };
+    assert_eq!(unfinished(Path::new(path)) + unfinished(&Path::new(path).join("checkpoints")), 0);
+}
+
+#[test]
+fn ppo_killed_at_any_moment_goes_on_to_the_same_bits() {
+    killed_at_random_moments(&[
         "env=CartPole-v1",
         "agent=ppo",
         "run.num_envs=8",
@@ -135,26 +200,235 @@ fn a_killed_run_goes_on_to_the_same_bits() {
         "run.eval_frequency=2048",
         "run.checkpoint_frequency=128",
         "agent.num_minibatches=1",
-    ];
-    let (whole, _) = train(folder.path(), &settings);
-    for count in [1, 5, 11] {
-        let root = folder.path().join(format!("killed{count}"));
-        fs::create_dir(&root).unwrap();
-        let arguments = [&["train", "--quiet"][..], &settings].concat();
-        let mut child = phalanx(&root, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let start = Instant::now();
-        while checkpoints(&root) < count {
-            assert!(start.elapsed() < Duration::from_secs(60), "no checkpoint");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let path = only_run(&root).unwrap();
-        json(&run(&root, &["train", "--resume", path.to_str().unwrap(), "--json", "--quiet"]));
-        assert!(agent_tensors(&weights(&whole)) == agent_tensors(&weights(&path)), "killed at checkpoint {count}");
-        let rows = |run: &Path| fs::read_to_string(run.join("metrics.csv")).unwrap().lines().count();
-        assert_eq!(rows(&whole), rows(&path), "each step is logged once");
+    ]);
+}
+
+#[test]
+fn pqn_killed_at_any_moment_goes_on_to_the_same_bits() {
+    killed_at_random_moments(&[
+        "env=CartPole-v1",
+        "agent=pqn",
+        "run.num_envs=8",
+        "run.rollout_steps=32",
+        "run.total_timesteps=32768",
+        "run.eval_frequency=1024",
+        "run.checkpoint_frequency=128",
+        "agent.num_minibatches=4",
+        "agent.hidden_size=32",
+    ]);
+}
+
+#[test]
+fn dqn_killed_at_any_moment_goes_on_to_the_same_bits() {
+    killed_at_random_moments(&[
+        "env=CartPole-v1",
+        "agent=dqn",
+        "run.num_envs=4",
+        "run.total_timesteps=20000",
+        "run.eval_frequency=1000",
+        "run.checkpoint_frequency=250",
+        "run.buffer_size=2000",
+        "agent.learning_starts=500",
+        "agent.hidden=[32]",
+    ]);
+}
+
+#[test]
+fn a_table_killed_at_any_moment_goes_on_to_the_same_bits() {
+    killed_at_random_moments(&[
+        "env=TicTacToe-v0",
+        "agent=q_learning",
+        "run.num_envs=16",
+        "run.total_timesteps=1600000",
+        "run.eval_frequency=20000",
+        "run.checkpoint_frequency=4000",
+        "agent.steps_per_sync=500",
+    ]);
+}
+
+/// Ctrl-C and SIGTERM end a run soon and in order; while it lasts nobody else can go on with it.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_says_how_it_goes_on() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let endless = ["env=CartPole-v1", "agent=ppo", "run.total_timesteps=1e12", "run.eval_frequency=0"];
+        let child = begin(folder.path(), &endless);
+        let metadata = || {
+            let text = fs::read(only_run(folder.path())?.join("run_metadata.json")).ok()?;
+            serde_json::from_slice::<Value>(&text).ok()
+        };
+        wait_until("no metadata", || metadata().is_some());
+        let path = only_run(folder.path()).unwrap();
+        let path = path.to_str().unwrap();
+        let text = refusal(folder.path(), &["train", "--resume", path]);
+        assert!(text.contains("is being trained by another process"), "{text}");
+
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.lines().last().unwrap().starts_with("interrupted; `phalanx train --resume "), "{text}");
+        assert_eq!(metadata().unwrap()["status"], "interrupted");
+        assert_eq!(checkpoints(folder.path()), 1);
+        assert!(!Path::new(path).join("checkpoints/final.safetensors").exists());
+        assert!(!Path::new(path).join("results.json").exists());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_checkpoint_an_interrupt_promises_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = ["env=CartPole-v1", "agent=random", "run.total_timesteps=1e12", "run.eval_frequency=0"];
+    let child = begin(folder.path(), &[&endless[..], &["run.save_agent_checkpoint=false"]].concat());
+    wait_until("no metadata", || only_run(folder.path()).is_some_and(|run| run.join("run_metadata.json").exists()));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("nothing was stored to go on from"), "{text}");
+    let text = refusal(folder.path(), &["train", "--resume", only_run(folder.path()).unwrap().to_str().unwrap()]);
+    assert!(text.contains("it has no checkpoint to go on from"), "{text}");
+}
+
+/// A disk that takes no more: here a limit on the size of files, which needs no rights.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_keeps_the_last_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        "env=CartPole-v1",
+        "agent=dqn",
+        "run.num_envs=4",
+        "run.total_timesteps=8000",
+        "run.eval_frequency=0",
+        "run.checkpoint_frequency=100",
+        "agent.hidden=[16]",
+        "--quiet",
+    ];
+    // The signal of the limit is ignored, as it is for a disk that is full: writing fails instead.
+    let limited = "trap '' XFSZ; ulimit -f 100; exec \"$0\" train \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_phalanx")])
+        .args(settings)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    for part in ["cannot write", "checkpoints/step_", "what was written before is kept", "has checkpoint step_"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let path = only_run(folder.path()).unwrap();
+    let path = path.to_str().unwrap();
+    assert!(run(folder.path(), &["evaluate", path, "--episodes", "1"]).status.success());
+    // With room again it goes on.
+    let resumed = json(&run(folder.path(), &["train", "--resume", path, "--json", "--quiet"]));
+    assert_eq!(resumed["training_global_steps"], 8000);
+}
+
+#[test]
+fn losses_that_are_no_numbers_end_a_run_with_its_last_good_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(
+        folder.path(),
+        &[
+            "train",
+            "env=CartPole-v1",
+            "agent=dqn",
+            "run.num_envs=4",
+            "run.total_timesteps=8000",
+            "run.checkpoint_frequency=100",
+            "run.eval_frequency=0",
+            "agent.learning_starts=1000",
+            "agent.learning_rate=1e30",
+            "--quiet",
+        ],
+    );
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    for part in ["became", "training cannot go on", "has checkpoint step_"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let path = only_run(folder.path()).unwrap();
+    let metadata: Value = serde_json::from_slice(&fs::read(path.join("run_metadata.json")).unwrap()).unwrap();
+    assert_eq!(metadata["status"], "error");
+    assert!(metadata["error"].as_str().unwrap().contains("became"));
+    assert!(run(folder.path(), &["evaluate", path.to_str().unwrap(), "--episodes", "1"]).status.success());
+}
+
+#[test]
+fn damaged_checkpoints_are_passed_over_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &SMALL);
+    let whole = outcome(&path);
+    let resume = ["train", "--resume", path.to_str().unwrap(), "--json", "--quiet"];
+    let at = |name: &str| path.join("checkpoints").join(name).with_extension("safetensors");
+    let output = run(folder.path(), &resume);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing is left to do"), "{output:?}");
+
+    // As if it had been killed while its last file was on a bad disk.
+    fs::remove_file(path.join("results.json")).unwrap();
+    let mut bytes = fs::read(at("final")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(at("final"), &bytes).unwrap();
+    fs::write(at("step_00014336"), &bytes[..middle]).unwrap();
+    let output = run(folder.path(), &resume);
+    json(&output);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    for part in ["final.safetensors is no usable checkpoint", "step_00014336", "going on from the one before"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(outcome(&path) == whole);
+
+    fs::remove_file(path.join("results.json")).unwrap();
+    for entry in fs::read_dir(path.join("checkpoints")).unwrap() {
+        fs::write(entry.unwrap().path(), &bytes[..100]).unwrap();
+    }
+    let text = refusal(folder.path(), &resume);
+    assert!(text.contains("final.safetensors is no usable checkpoint: it is truncated"), "{text}");
+}
+
+#[test]
+fn a_run_goes_on_with_its_own_settings_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &SMALL);
+    fs::remove_file(path.join("results.json")).unwrap();
+    let config = fs::read_to_string(path.join("config.toml")).unwrap();
+    let changed: String = config
+        .lines()
+        .map(|line| if line.starts_with("gamma = ") { "gamma = 0.5\n".to_owned() } else { format!("{line}\n") })
+        .collect();
+    fs::write(path.join("config.toml"), changed).unwrap();
+    let text = refusal(folder.path(), &["train", "--resume", path.to_str().unwrap()]);
+    assert!(text.contains("was made with agent.gamma = ") && text.contains("but the run now has 0.5"), "{text}");
+}
+
+#[test]
+fn episodes_and_videos_are_stored_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let common = ["env=CartPole-v1", "agent=random", "run.total_timesteps=100", "run.eval_rollouts=2"];
+    let more = ["run.eval_max_steps=10", "run.eval_render_videos=true", "run.eval_episode_save_frequency=100"];
+    let (path, _) = train(folder.path(), &[&common[..], &more].concat());
+    for number in 0..2 {
+        let at = |folder: &str, end: &str| path.join(format!("{folder}/step_00000100/episode_{number:04}.{end}"));
+        assert!(fs::read(at("videos", "gif")).unwrap().starts_with(b"GIF89a"));
+        assert!(fs::read(at("episodes", "npz")).unwrap().starts_with(b"PK"));
+    }
+    let before = fs::read_dir(path.parent().unwrap()).unwrap().count();
+    let evaluate = |more: &[&str]| {
+        json(&run(
+            folder.path(),
+            &[&["evaluate", path.to_str().unwrap(), "--episodes", "2", "--json"][..], more].concat(),
+        ))
+    };
+    assert!(evaluate(&[])["run_dir"].is_null());
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), before, "nothing is written unless asked for");
+    let stored = evaluate(&["--save-episodes", "--root", "elsewhere"]);
+    let stored = folder.path().join(stored["run_dir"].as_str().unwrap());
+    assert!(stored.join("episodes/step_00000100/episode_0001.npz").is_file());
 }
 
 /// How many checkpoints the only run has so far.
@@ -185,6 +459,7 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.shards=0"], "agent.shards is 0, but must be from"),
         (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.racy=true"], "agent.deterministic=false"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.auto_tune=true"], "run.auto_tune"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "run.threads=1000000"], "run.threads is 1000000"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),
     ] {

@@ -151,6 +151,10 @@ impl Learner for Classical {
         }
         Ok(())
     }
+
+    fn restore_policy(&mut self, _state: &State) -> Result<()> {
+        Ok(()) // the settings say all
+    }
 }
 
 #[cfg(test)]

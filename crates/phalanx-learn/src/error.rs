@@ -68,6 +68,30 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A run that another process trains at this moment.
+    #[error("{path} is being trained by another process: wait for it or stop it")]
+    Busy {
+        /// The run.
+        path: String,
+    },
+    /// A checkpoint of other settings than those it should go on with.
+    #[error("{path} was made with {key} = {then}, but the run now has {now}")]
+    OtherSettings {
+        /// The checkpoint.
+        path: String,
+        /// The first key that differs.
+        key: String,
+        /// Its value in the checkpoint.
+        then: String,
+        /// Its value now.
+        now: String,
+    },
+    /// An episode that cannot be drawn.
+    #[error("the episode cannot be drawn: {why}")]
+    Picture {
+        /// What is wrong.
+        why: String,
+    },
     /// A state in which nothing can be done.
     #[error("state {state} has no legal action")]
     NoLegalAction {
@@ -93,6 +117,7 @@ fn explain(error: &io::Error) -> String {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "the disk is full; what was written before is kept".to_owned()
         }
+        io::ErrorKind::FileTooLarge => "the system allows no larger file; what was written before is kept".to_owned(),
         io::ErrorKind::PermissionDenied => "permission is denied".to_owned(),
         _ => error.to_string(),
     }

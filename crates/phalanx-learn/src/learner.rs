@@ -1,8 +1,10 @@
 //! What every agent that learns has in common, whatever it learns with: the trainer knows no more than this.
 
+use std::borrow::Cow;
+
 use phalanx_core::batch::ActionsMut;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state::State;
 
 /// How long a run is, which settings that are shares of it refer to.
@@ -48,6 +50,12 @@ pub trait Learner: Send {
 
     /// Goes back to a state that a learner with the same settings has saved.
     fn restore(&mut self, state: &State) -> Result<()>;
+
+    /// Takes of a saved state what [`greedy`](Self::greedy) acts by; agents need neither buffers nor environments for
+    /// that.
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.restore(state)
+    }
 }
 
 /// An agent that does not learn: its best actions for observations.
@@ -63,7 +71,8 @@ pub trait Greedy: Send {
 /// What happened while an agent learnt.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    metrics: Vec<(&'static str, Mean)>,
+    /// Tags are borrowed but where a checkpoint brought them.
+    metrics: Vec<(Cow<'static, str>, Mean)>,
     /// Returns, lengths and costs of the episodes that ended.
     pub episodes: Vec<EndedEpisode>,
 }
@@ -89,7 +98,7 @@ impl Report {
     /// Adds a value of a metric (`losses/value_loss`); the report keeps means.
     pub fn add(&mut self, tag: &'static str, value: f64) {
         let place = self.metrics.iter().position(|(name, _)| *name == tag).unwrap_or_else(|| {
-            self.metrics.push((tag, Mean::default()));
+            self.metrics.push((tag.into(), Mean::default()));
             self.metrics.len() - 1
         });
         let mean = &mut self.metrics[place].1;
@@ -98,8 +107,44 @@ impl Report {
     }
 
     /// The mean of each metric, in the order in which they came.
-    pub fn means(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        self.metrics.iter().map(|(tag, mean)| (*tag, mean.sum / mean.count as f64))
+    pub fn means(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.metrics.iter().map(|(tag, mean)| (tag.as_ref(), mean.sum / mean.count as f64))
+    }
+
+    /// The open interval, for a run that goes on from here. Sums are arrays, in which any number survives.
+    pub fn save(&self) -> State {
+        fn column<T, U>(items: &[T], of: impl Fn(&T) -> U) -> Vec<U> {
+            items.iter().map(of).collect()
+        }
+        let (metrics, episodes) = ([self.metrics.len()], [self.episodes.len()]);
+        let mut state = State::default();
+        state.put_value("tags", &column(&self.metrics, |(tag, _)| tag.clone()));
+        state.put("sums", &metrics, &column(&self.metrics, |(_, mean)| mean.sum));
+        state.put("counts", &metrics, &column(&self.metrics, |(_, mean)| mean.count));
+        state.put("returns", &episodes, &column(&self.episodes, |episode| episode.episode_return));
+        state.put("lengths", &episodes, &column(&self.episodes, |episode| episode.length));
+        state.put("costs", &episodes, &column(&self.episodes, |episode| episode.cost));
+        state
+    }
+
+    /// An interval that was open when it was saved.
+    pub fn load(state: &State) -> Result<Self> {
+        let tags: Vec<String> = state.value("tags")?;
+        let (sums, counts) = (state.get("sums", &[tags.len()])?, state.get("counts", &[tags.len()])?);
+        if counts.contains(&0) {
+            return Err(Error::Value { name: "counts".to_owned(), why: "a mean is of nothing".to_owned() });
+        }
+        let means = sums.iter().zip(counts).map(|(sum, count)| Mean { sum: *sum, count: *count });
+        let metrics = tags.into_iter().map(Cow::Owned).zip(means).collect();
+        let returns = state.get_all::<f32>("returns")?;
+        let (lengths, costs) = (state.get("lengths", &[returns.len()])?, state.get("costs", &[returns.len()])?);
+        let episodes = returns.iter().zip(lengths).zip(costs);
+        let episodes = episodes.map(|((episode_return, length), cost)| EndedEpisode {
+            episode_return: *episode_return,
+            length: *length,
+            cost: *cost,
+        });
+        Ok(Self { metrics, episodes: episodes.collect() })
     }
 
     /// Starts a new interval.
@@ -122,5 +167,18 @@ mod tests {
         assert_eq!(report.means().collect::<Vec<_>>(), [("b", 1.5), ("a", 5.0)]);
         report.clear();
         assert_eq!(report.means().count(), 0);
+    }
+
+    #[test]
+    fn an_open_interval_goes_on_where_it_was() {
+        let mut report = Report::default();
+        report.add("loss", 1.0);
+        report.add("variance", f64::NAN);
+        report.episodes.push(EndedEpisode { episode_return: f32::INFINITY, length: 7, cost: 2 });
+        let mut resumed = Report::load(&report.save()).unwrap();
+        resumed.add("loss", 2.0);
+        assert_eq!(resumed.means().next(), Some(("loss", 1.5)));
+        assert!(resumed.means().nth(1).unwrap().1.is_nan());
+        assert_eq!(resumed.episodes, report.episodes);
     }
 }

@@ -1,18 +1,13 @@
 //! `phalanx evaluate`.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use phalanx_core::batch::BatchConfig;
-use phalanx_core::pool::Pool;
-use phalanx_envs::registry;
-use phalanx_learn::evaluation::Summary;
-use phalanx_learn::run::directory::load_run;
-use phalanx_learn::trainer::{evaluate_agent, restored};
+use phalanx_learn::{EvalOptions, EvaluationSummary, evaluate, load_run};
 use serde::Serialize;
 
-use crate::commands::print_json;
+use crate::commands::{print, print_json, train};
+use crate::environments::Registered;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -32,6 +27,15 @@ pub(crate) struct EvaluateArgs {
     /// Seed of the start states [default: those of the run's own evaluations]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+    /// Store the episodes in a new folder
+    #[arg(long)]
+    pub(crate) save_episodes: bool,
+    /// Store the episodes in a new folder, and draw them as GIFs
+    #[arg(long)]
+    pub(crate) render_videos: bool,
+    /// Folder that such a folder is made in
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) root: PathBuf,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -41,18 +45,14 @@ pub(crate) struct EvaluateArgs {
 struct Document<'a> {
     env: &'a str,
     agent: &'a str,
-    num_episodes: usize,
     seed: u64,
     global_step: u64,
-    mean_return: f64,
-    std_return: f64,
-    min_return: f64,
-    max_return: f64,
-    mean_length: f64,
-    termination_rate: f64,
+    #[serde(flatten)]
+    summary: EvaluationSummary,
     mean_cost: f64,
     episode_returns: &'a [f64],
     episode_lengths: &'a [u32],
+    run_dir: Option<&'a Path>,
 }
 
 /// The key and the value of a setting of the environment; the agent is what it was trained to be.
@@ -65,58 +65,60 @@ fn of_environment(setting: &str) -> Result<(String, String), Failure> {
 }
 
 pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
-    let mut run = load_run(&args.run)?;
-    let checkpoint = match &args.checkpoint {
+    let run = load_run(&args.run)?;
+    run.warnings.iter().for_each(|warning| say!("warning: {warning}"));
+    let agent_state = match &args.checkpoint {
         Some(name) => run.load_checkpoint(name)?,
-        None => run
-            .last_checkpoint()?
-            .map(|(_, checkpoint)| checkpoint)
-            .ok_or_else(|| Failure::input(format!("{} has no checkpoint to evaluate", args.run.display())))?,
+        None => {
+            let last = run.last_checkpoint()?;
+            let none = || Failure::input(format!("{} has no checkpoint to evaluate", args.run.display()));
+            let last = last.ok_or_else(none)?;
+            last.passed_over.iter().for_each(|why| say!("warning: {why}; evaluating the one before"));
+            last.checkpoint
+        }
     };
-    let entry = registry::find(&run.config.env.name)?;
-    let make = |batch: &BatchConfig| entry.batch(batch);
-    let learner = restored(&run, &checkpoint, &make)?;
+    let mut config = run.config;
     for setting in &args.settings {
         let (key, value) = of_environment(setting)?;
-        run.config.env.settings.insert(key, value);
+        config.env.settings.insert(key, value);
     }
-    run.config.run.eval_rollouts = args.episodes as usize;
-    run.config.run.seed = args.seed.unwrap_or(run.config.run.seed);
-    let pool = Arc::new(Pool::new(std::thread::available_parallelism().map_or(1, usize::from)));
-    let found = evaluate_agent(&run.config, &make, &pool, learner.greedy().as_mut(), 0, false)?;
-    let (Some(returns), Some(lengths)) = (found.return_summary(), found.length_summary()) else {
-        return Err(Failure::input("no episode was played"));
+    let environments = Registered::find(&config.env.name)?;
+    config.run.eval_rollouts = args.episodes as usize;
+    config.run.seed = args.seed.unwrap_or(config.run.seed);
+    config.run.eval_render_videos = args.render_videos;
+    let global_step = agent_state.global_step;
+    let options = EvalOptions {
+        agent_state: Some(agent_state),
+        save_episodes: (args.save_episodes || args.render_videos).then_some(&args.root),
+        host: train::host(),
+        ..EvalOptions::default()
     };
-    let cost = found.cost_summary().map_or(0.0, |costs: Summary| costs.mean);
+    let found = evaluate(&config, &environments, options)?;
     if args.json {
         return print_json(&Document {
-            env: &run.config.env.name,
-            agent: run.config.agent.name(),
-            num_episodes: found.returns.len(),
-            seed: run.config.run.seed,
-            global_step: checkpoint.global_step,
-            mean_return: returns.mean,
-            std_return: returns.std,
-            min_return: returns.min,
-            max_return: returns.max,
-            mean_length: lengths.mean,
-            termination_rate: found.termination_rate(),
-            mean_cost: cost,
-            episode_returns: &found.returns,
-            episode_lengths: &found.lengths,
+            env: &config.env.name,
+            agent: config.agent.name(),
+            seed: found.seed,
+            global_step,
+            summary: found.summary(),
+            mean_cost: found.mean_cost.unwrap_or(0.0),
+            episode_returns: &found.episode_returns,
+            episode_lengths: &found.episode_lengths,
+            run_dir: found.run_dir.as_deref(),
         });
     }
-    crate::commands::print(&format!(
-        "{} on {} after {} steps, {} episodes\nreturn  {:.2} ± {:.2}, from {:.2} to {:.2}\nlength  {:.1}\n",
-        run.config.agent.name(),
-        run.config.env.name,
-        checkpoint.global_step,
-        found.returns.len(),
-        returns.mean,
-        returns.std,
-        returns.min,
-        returns.max,
-        lengths.mean,
-    ))?;
-    if cost > 0.0 { crate::commands::print(&format!("cost    {cost:.2}\n")) } else { Ok(()) }
+    let mut text = format!(
+        "{} on {} after {global_step} steps, {} episodes\nreturn  {:.2} ± {:.2}, from {:.2} to {:.2}\nlength  {:.1}\n",
+        config.agent.name(),
+        config.env.name,
+        found.num_episodes,
+        found.mean_return,
+        found.std_return,
+        found.min_return,
+        found.max_return,
+        found.mean_length,
+    );
+    text.extend(found.mean_cost.map(|cost| format!("cost    {cost:.2}\n")));
+    text.extend(found.run_dir.map(|folder| format!("stored  {}\n", folder.display())));
+    print(&text)
 }

@@ -157,13 +157,16 @@ pub(crate) struct Film {
 
 impl Film {
     pub(crate) fn new(run: &Run) -> Self {
-        let spec = run.spec();
+        Self::of(run.draw, run.spec(), run.params())
+    }
+
+    pub(crate) fn of(draw: Draw, spec: &EnvSpec, params: Vec<(&'static str, f64)>) -> Self {
         Self {
-            draw: run.draw,
+            draw,
             env: spec.name,
             state_names: spec.state_names,
             obs_names: spec.observation.names,
-            params: run.params(),
+            params,
             history: Vec::new(),
         }
     }

@@ -2,19 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use clap::Args;
-use phalanx_core::batch::BatchConfig;
-use phalanx_envs::registry;
-use phalanx_learn::run::checkpoint::Checkpoint;
-use phalanx_learn::run::config::Config;
-use phalanx_learn::run::directory::{Metadata, RunDirectory, Status, load_run};
-use phalanx_learn::trainer::{Trained, train};
+use phalanx_lab::build_info::Git;
+use phalanx_lab::machine::Machine;
+use phalanx_learn::run::checkpoint;
+use phalanx_learn::run::directory::Summary;
+use phalanx_learn::{
+    Config, Host, Observer, TrainOptions, TrainingResults, load_run, resume, train_and_evaluate, trainer,
+};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::commands::print_json;
+use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::text;
@@ -46,126 +50,132 @@ pub(crate) struct TrainArgs {
 struct Document<'a> {
     env: &'a str,
     agent: &'a str,
-    run_dir: &'a Path,
+    run_dir: Option<&'a Path>,
     complete: bool,
     #[serde(flatten)]
-    summary: &'a phalanx_learn::run::directory::Summary,
+    summary: Summary,
     training_seconds: f64,
     wall_seconds: f64,
     steps_per_second: f64,
 }
 
-/// What is trained, and from where on.
-struct Task {
-    config: Config,
-    /// The folder of a run that goes on; a new one gets its own when nothing is left to be refused.
-    directory: Option<RunDirectory>,
-    checkpoint: Option<Checkpoint>,
-}
+/// Signals that end a training where it is: the first soon, with a checkpoint, the second at once.
+struct Stop(Arc<AtomicUsize>);
 
-impl Task {
-    fn new(args: &TrainArgs) -> Result<Self, Failure> {
-        if let Some(path) = &args.resume {
-            let run = load_run(path)?;
-            let Some((_, checkpoint)) = run.last_checkpoint()? else {
-                let why = format!("{} has no checkpoint to go on from (see run.checkpoint_frequency)", path.display());
-                return Err(Failure::input(why));
-            };
-            return Ok(Self { config: run.config, directory: Some(run.directory), checkpoint: Some(checkpoint) });
+impl Stop {
+    fn on_signals() -> Result<Self, Failure> {
+        let (stop, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds `again` unset, and sets it.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))
+                .and_then(|_| flag::register(signal, Arc::clone(&again)))
+                .and_then(|_| flag::register_usize(signal, Arc::clone(&stop), signal as usize))
+                .map_err(|error| Failure::Write { what: "a handler of Ctrl-C".to_owned(), error })?;
         }
-        let mut config = Config::load(args.config.as_deref(), args.settings.iter().map(String::as_str))?;
-        // Who trains from the command line wants the agent afterwards, unless he says otherwise.
-        if !mentions(args, "save_agent_checkpoint")? {
-            config.run.save_agent_checkpoint = true;
-        }
-        Ok(Self { config, directory: None, checkpoint: None })
+        Ok(Self(stop))
+    }
+
+    /// The signal that has come, if any.
+    fn signal(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::Relaxed) as u8).filter(|signal| *signal > 0)
     }
 }
 
-/// Whether the user has given a key, anywhere.
-fn mentions(args: &TrainArgs, key: &str) -> Result<bool, Failure> {
-    let text = match &args.config {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| Failure::input(format!("{} cannot be read: {error}", path.display())))?,
-        None => String::new(),
-    };
-    Ok(text.contains(key) || args.settings.iter().any(|setting| setting.contains(key)))
+/// What this program knows of itself and its machine.
+pub(crate) fn host() -> Host {
+    Host { git_hash: Git::of_this_binary().sha, cores: Machine::detect().cores }
+}
+
+/// Shows how a run goes on, and ends it when a signal comes.
+struct Live {
+    bar: Progress,
+    stop: Stop,
+    last: Option<trainer::Progress>,
+    run_dir: Option<PathBuf>,
+}
+
+impl Observer for Live {
+    fn progress(&mut self, now: &trainer::Progress) -> bool {
+        let before = self.last.replace(*now).map(|last| last.global_step);
+        if before.is_none() && now.first_step > 0 {
+            self.bar.go_on_from(now.first_step);
+        }
+        self.bar.tell(&told(now));
+        self.bar.advance(now.global_step - before.unwrap_or(now.first_step));
+        self.stop.signal().is_none()
+    }
+
+    fn started(&mut self, run_dir: &Path) {
+        self.run_dir = Some(run_dir.to_owned());
+    }
+
+    fn warning(&mut self, warning: &str) {
+        say!("warning: {warning}");
+    }
 }
 
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
-    let now = SystemTime::now();
-    let Task { config, directory: mut earlier, checkpoint } = Task::new(args)?;
-    let entry = registry::find(&config.env.name)?;
+    let earlier = args.resume.as_deref().map(load_run).transpose()?;
+    let config = match &earlier {
+        Some(run) => run.config.clone(),
+        // Who trains from the command line wants the agent afterwards, unless he says otherwise.
+        None => Config::load_over(
+            &[("run.save_agent_checkpoint", "true")],
+            args.config.as_deref(),
+            args.settings.iter().map(String::as_str),
+        )?,
+    };
+    let environments = Registered::find(&config.env.name)?;
     config.warnings().iter().for_each(|warning| say!("warning: {warning}"));
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::Write { what: "a handler of Ctrl-C".to_owned(), error })?;
-    }
-    let threads = config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let mut metadata = Metadata::new("train", &config, now, threads);
-
     let what = format!("{} on {}", config.agent.name(), config.env.name);
-    let mut progress = Progress::new(what, config.run.total_timesteps(), args.quiet);
-    let mut done = 0;
-    let make = |batch: &BatchConfig| entry.batch(batch);
-    let mut directory = None;
-    let mut folder = || {
-        let run = match earlier.take() {
-            Some(run) => run,
-            None => RunDirectory::create(&args.root, &config, now)?,
-        };
-        run.write_metadata(&metadata)?;
-        Ok(directory.insert(run).clone().into())
+    let bar = Progress::new(what, config.run.total_timesteps(), args.quiet);
+    let mut live = Live { bar, stop: Stop::on_signals()?, last: None, run_dir: None };
+    let root = earlier.is_none().then_some(args.root.as_path());
+    let options = TrainOptions { root, host: host(), observer: Some(&mut live), ..TrainOptions::default() };
+    let trained = match &earlier {
+        Some(run) => resume(run.directory.path(), &environments, options),
+        None => train_and_evaluate(&config, &environments, options),
     };
-    let trained = train(&config, &make, &mut folder, checkpoint.as_ref(), &mut |now| {
-        progress.tell(&told(now));
-        progress.advance(now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step)));
-        !stop.load(Ordering::Relaxed)
-    });
-    drop(progress);
-    // Without a folder it was refused before it began.
-    let Some(directory) = directory else { return Err(trained.err().map_or(Failure::Verdict(1), Failure::from)) };
-    let wall_seconds = start.elapsed().as_secs_f64();
-    metadata.duration_seconds = wall_seconds;
-    metadata.status = match &trained {
-        Ok(trained) if trained.complete => Status::Ok,
-        Ok(_) => Status::Interrupted,
-        Err(_) => Status::Error,
-    };
-    metadata.error = trained.as_ref().err().map(ToString::to_string);
-    directory.write_metadata(&metadata)?;
-    let trained = trained?;
-    report(args, &config, &directory, &trained, wall_seconds)?;
+    let Live { bar, stop, last, run_dir } = live;
+    drop(bar);
+    let trained = trained.map_err(|error| match run_dir {
+        // It had begun: there is something to come back to, or to throw away.
+        Some(run) => {
+            let stored = last.and_then(|last| last.stored).map(checkpoint::step_name);
+            let kept = stored.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"));
+            Failure::Training { error, run, kept }
+        }
+        None => error.into(),
+    })?;
+    if earlier.is_some() && last.is_none() {
+        say!("nothing is left to do: the run has come to its end already");
+    }
+    report(args, &trained, start.elapsed().as_secs_f64())?;
     if trained.complete {
         return Ok(());
     }
-    say!("interrupted; `phalanx train --resume {}` goes on", directory.path().display());
-    Err(Failure::Verdict(130))
+    match trained.run_dir.as_deref().filter(|_| trained.stored) {
+        Some(run) => say!("interrupted; `phalanx train --resume {}` goes on", run.display()),
+        None => say!("interrupted; nothing was stored to go on from (see run.save_agent_checkpoint)"),
+    }
+    Err(Failure::Verdict(128 + stop.signal().unwrap_or(SIGINT as u8)))
 }
 
 /// The live part of the progress line.
-fn told(now: &phalanx_learn::trainer::Progress) -> String {
-    let part = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {value:.4}  ")).unwrap_or_default();
-    format!("{}{}{}", part("return", now.eval_return.or(now.episode_return)), part("loss", now.loss), "")
-        .trim_end()
-        .to_owned()
+fn told(now: &trainer::Progress) -> String {
+    let parts = [("return", now.eval_return.or(now.episode_return)), ("loss", now.loss)];
+    let parts = parts.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value:.4}")));
+    parts.collect::<Vec<_>>().join("  ")
 }
 
-fn report(
-    args: &TrainArgs,
-    config: &Config,
-    directory: &RunDirectory,
-    trained: &Trained,
-    wall_seconds: f64,
-) -> Result<(), Failure> {
-    let summary = &trained.results.summary;
+fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Result<(), Failure> {
+    let (summary, config) = (trained.summary(), &trained.config);
     let steps_per_second = summary.training_global_steps as f64 / trained.training_seconds.max(1e-9);
     if args.json {
         return print_json(&Document {
             env: &config.env.name,
             agent: config.agent.name(),
-            run_dir: directory.path(),
+            run_dir: trained.run_dir.as_deref(),
             complete: trained.complete,
             summary,
             training_seconds: trained.training_seconds,
@@ -177,11 +187,12 @@ fn report(
         (Some(mean), Some(std)) => format!("{mean:.2} ± {std:.2} ({} episodes)", config.run.eval_rollouts),
         _ => "not evaluated".to_owned(),
     };
+    let run = trained.run_dir.as_deref().unwrap_or(Path::new("not stored"));
     crate::commands::print(&format!(
         "return  {returns}\nsteps   {} in {:.2} s, {} steps/s\nrun     {}\n",
         text::grouped(summary.training_global_steps),
         trained.training_seconds,
         text::short(steps_per_second),
-        directory.path().display(),
+        run.display(),
     ))
 }

@@ -305,6 +305,10 @@ impl Learner for Dqn {
         self.target = target;
         Ok(())
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.explorer.learning.restore_policy(state)
+    }
 }
 
 /// Refuses actions that there are not: they would be looked up in a row of values.

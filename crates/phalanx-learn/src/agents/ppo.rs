@@ -590,6 +590,15 @@ impl Learner for Ppo {
         self.batches = self.batches.clone().at(batches);
         Ok(())
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        let parameters = self.policy.restore(state)?;
+        if let Some(moments) = &mut self.obs_moments {
+            moments.restore(&state.state("observations"))?;
+        }
+        self.parameters = parameters;
+        Ok(())
+    }
 }
 
 /// The most probable choices, or the means.

@@ -281,6 +281,10 @@ impl Learner for Pqn {
     fn restore(&mut self, state: &State) -> Result<()> {
         self.explorer.restore(state)
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.explorer.learning.restore_policy(state)
+    }
 }
 
 #[cfg(test)]

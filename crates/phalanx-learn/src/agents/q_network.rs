@@ -300,6 +300,11 @@ impl Learning {
         self.parameters = parameters;
         Ok(())
     }
+
+    pub(super) fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.parameters = self.network.restore("network", state)?;
+        Ok(())
+    }
 }
 
 /// Refuses a loss or a norm that is not a number.

@@ -21,7 +21,7 @@ use crate::state::{Array, Data, State};
 
 /// What this version writes; it reads this and older ones.
 pub const FORMAT_VERSION: u64 = 1;
-pub(crate) const EXTENSION: &str = "safetensors";
+const EXTENSION: &str = "safetensors";
 /// How every checkpoint begins, after the length of its header; the checksum follows.
 const OPENING: &str = r#"{"__metadata__":{"checksum":""#;
 const DIGITS: usize = 16;
@@ -169,28 +169,34 @@ impl Checkpoint {
     }
 }
 
-/// The complete checkpoint of a folder that went furthest, with its file; `None` if there is none. Those that a crash
-/// or a bad disk left unusable are passed over.
-pub fn last(folder: &Path) -> Result<Option<(PathBuf, Checkpoint)>> {
+/// The checkpoint that went furthest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Last {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// Why others that may have gone further were passed over, a sentence each.
+    pub passed_over: Vec<String>,
+}
+
+/// The complete checkpoint of a folder that went furthest; `None` if the folder has none. Those that a crash or a bad
+/// disk left unusable are passed over.
+///
+/// # Errors
+/// If there are checkpoints and none is usable: what is wrong with the newest.
+pub fn last(folder: &Path) -> Result<Option<Last>> {
     let mut candidates = Vec::new();
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::read(folder)(error)),
-    };
-    for entry in entries {
-        let path = entry.map_err(Error::read(folder))?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
-            let step = name.strip_prefix("step_").and_then(|step| step.parse::<u64>().ok());
-            if name == FINAL || step.is_some() {
-                candidates.push((step, path));
-            }
+    for name in names(folder)? {
+        let step = name.strip_prefix("step_").and_then(|step| step.parse::<u64>().ok());
+        if name == FINAL || step.is_some() {
+            candidates.push((step, path_of(folder, &name)));
         }
     }
     // A final one comes first: it is the furthest but where a run was prolonged, and then steps beyond it come next.
     candidates.sort_by_key(|(step, _)| std::cmp::Reverse(step.unwrap_or(u64::MAX)));
     let mut best: Option<(PathBuf, Checkpoint)> = None;
+    let mut refusals = Vec::new();
     for (step, path) in candidates {
         if let (Some(step), Some((_, best))) = (step, &best)
             && best.global_step >= step
@@ -201,11 +207,35 @@ pub fn last(folder: &Path) -> Result<Option<(PathBuf, Checkpoint)>> {
             Ok(found) if best.as_ref().is_none_or(|(_, best)| found.global_step >= best.global_step) => {
                 best = Some((path, found));
             }
-            Ok(_) | Err(Error::Damaged { .. }) => {}
+            Ok(_) => {}
+            Err(error @ Error::Damaged { .. }) => refusals.push(error),
             Err(error) => return Err(error),
         }
     }
-    Ok(best)
+    let passed_over: Vec<_> = refusals.iter().map(Error::to_string).collect();
+    match (best, refusals.into_iter().next()) {
+        (Some((path, checkpoint)), _) => Ok(Some(Last { path, checkpoint, passed_over })),
+        (None, Some(newest)) => Err(newest),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The names of the checkpoints of a folder, in order; none if there is no such folder.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::read(folder)(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::read(folder))?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// The widest elements first, so that all are aligned.
@@ -449,23 +479,30 @@ mod tests {
     fn the_last_complete_one_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| path_of(folder.path(), name);
-        assert_eq!(last(folder.path()).unwrap().map(|(path, _)| path), None);
-        assert_eq!(last(&folder.path().join("none")).unwrap().map(|(path, _)| path), None);
+        assert_eq!(last(folder.path()).unwrap(), None);
+        assert_eq!(last(&folder.path().join("none")).unwrap(), None);
         for step in [100, 200, 123_456_789] {
             checkpoint(step).write(&at(&step_name(step))).unwrap();
         }
-        let found = || last(folder.path()).unwrap().map(|(path, found)| (path, found.global_step));
+        let found = || last(folder.path()).unwrap().map(|last| (last.path, last.checkpoint.global_step));
         assert_eq!(found(), Some((at("step_123456789"), 123_456_789)));
         let bytes = fs::read(at("step_123456789")).unwrap();
         fs::write(at("step_123456789"), &bytes[..bytes.len() / 2]).unwrap();
         fs::write(folder.path().join(".tmp-x"), "").unwrap();
         fs::write(at("other"), &bytes).unwrap();
         assert_eq!(found(), Some((at("step_00000200"), 200)));
+        let passed_over = last(folder.path()).unwrap().unwrap().passed_over;
+        assert!(passed_over.len() == 1 && passed_over[0].contains("step_123456789.safetensors"), "{passed_over:?}");
+        assert!(passed_over[0].contains("truncated"), "{passed_over:?}");
         checkpoint(200).write(&at(FINAL)).unwrap();
         checkpoint(300).write(&at(&step_name(300))).unwrap();
         assert_eq!(found(), Some((at("step_00000300"), 300)), "the run was prolonged");
         checkpoint(400).write(&at(FINAL)).unwrap();
         assert_eq!(found(), Some((at(FINAL), 400)));
+        for name in names(folder.path()).unwrap() {
+            fs::write(at(&name), &bytes[..bytes.len() / 2]).unwrap();
+        }
+        assert!(last(folder.path()).unwrap_err().to_string().contains("final.safetensors is no usable checkpoint"));
     }
 
     #[cfg(target_os = "linux")]
@@ -516,7 +553,7 @@ mod tests {
         large.state.put("buffer", &[40_000], &[0.5_f32; 40_000]);
         let message = large.write(&path).unwrap_err().to_string();
         assert!(message.ends_with("final.safetensors: the disk is full; what was written before is kept"), "{message}");
-        assert_eq!(last(disk.0.path()).unwrap().unwrap().1.global_step, 1);
+        assert_eq!(last(disk.0.path()).unwrap().unwrap().checkpoint.global_step, 1);
         checkpoint(3).write(&path).unwrap();
         assert_eq!(Checkpoint::read(&path).unwrap().global_step, 3, "the space was given back");
     }

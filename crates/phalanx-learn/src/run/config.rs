@@ -11,7 +11,7 @@ use phalanx_core::error::Error as EngineError;
 use toml::{Table, Value};
 
 use super::agents::AgentConfig;
-use super::settings::{Passed, Section, Setting, any, at_least_one, checked, choice, optional, section};
+use super::settings::{Passed, Section, Setting, any, at_least_one, checked, choice, optional, section, thread_count};
 use super::{files, presets};
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ section! {
         /// Steps of a roll-out that are made in one go; never changes results. None: a rule of thumb.
         scan_chunk_size: Option<usize> = None, optional(at_least_one);
         /// Threads; never changes results. None: all cores.
-        threads: Option<usize> = None, optional(at_least_one);
+        threads: Option<usize> = None, optional(thread_count);
         /// Whether speed is tuned before the run. False.
         auto_tune: bool = false, any;
         /// Steps of each environment between evaluations; 0 is only at the end. 100.
@@ -126,17 +126,24 @@ const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
 /// The configuration for an environment and an agent: their preset, and `settings` over it.
 ///
 /// ```
-/// use phalanx_learn::run::config::create_config;
+/// use phalanx_learn::create_config;
 /// let config = create_config("CartPole-v1", "ppo", &[("num_envs", "8"), ("agent.learning_rate", "5e-5")])?;
 /// assert_eq!(config.run.num_envs, 8);
 /// # Ok::<(), phalanx_learn::Error>(())
 /// ```
 pub fn create_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> Result<Config> {
     let names = [("env.name", env), ("agent.name", agent)];
-    Config::build(None, names.iter().chain(settings).copied())
+    Config::build(&[], None, names.iter().chain(settings).copied())
 }
 
 /// The configuration to evaluate with: one that trains for a single step, so that no length need be given.
+///
+/// ```
+/// use phalanx_learn::create_eval_config;
+/// let config = create_eval_config("CartPole-v1", "random", &[("eval_rollouts", "100")])?;
+/// assert_eq!((config.run.eval_rollouts, config.run.seed), (100, 42));
+/// # Ok::<(), phalanx_learn::Error>(())
+/// ```
 pub fn create_eval_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> Result<Config> {
     let mut settings = settings.to_vec();
     let lengths = ["steps_per_env", "total_timesteps"];
@@ -152,17 +159,31 @@ pub fn create_eval_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> 
 impl Config {
     /// The configuration of a file, if any, under `key=value` overrides.
     pub fn load<'a>(file: Option<&Path>, overrides: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        Self::load_over(&[], file, overrides)
+    }
+
+    /// Like [`load`](Self::load), with defaults of the caller's own: they go before presets, and anything that is given
+    /// goes before them.
+    pub fn load_over<'a>(
+        defaults: &[(&str, &str)],
+        file: Option<&Path>,
+        overrides: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self> {
         let text = file.map(files::read_text).transpose()?;
         let overrides: Vec<_> = overrides.into_iter().map(split).collect::<Result<_>>()?;
-        Self::build(text.as_deref().map(|text| (file.expect("it has a text"), text)), overrides)
+        Self::build(defaults, text.as_deref().map(|text| (file.expect("it has a text"), text)), overrides)
     }
 
     /// The configuration that a text of TOML describes.
     pub fn from_toml(text: &str) -> Result<Self> {
-        Self::build(Some((Path::new("config.toml"), text)), [])
+        Self::build(&[], Some((Path::new("config.toml"), text)), [])
     }
 
-    fn build<'a>(file: Option<(&Path, &str)>, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+    fn build<'a>(
+        defaults: &[(&str, &str)],
+        file: Option<(&Path, &str)>,
+        overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self> {
         let (path, file) = match file {
             Some((path, text)) => (path, parse(path, text)?),
             None => (Path::new(""), Table::new()),
@@ -202,16 +223,12 @@ impl Config {
             let layer = config.layer_of_table(parse(Path::new(preset.name), preset.text)?)?;
             config.apply(layer, &mut total_timesteps)?;
         }
+        let own = config.layer_of_texts(defaults.iter().copied())?;
+        config.apply(own, &mut total_timesteps)?;
         let of_file = config.layer_of_table(file).and_then(|layer| config.apply(layer, &mut total_timesteps));
         of_file.map_err(|error| Error::damaged(path, "configuration", error.to_string()))?;
-        let mut layer = Layer::new();
-        for (key, text) in overrides {
-            let (section, key) = config.resolve(key)?;
-            let value = if config.is_passed(section) { Value::String(text.to_owned()) } else { typed(text) };
-            // Of an override that is given twice the last one counts, as everywhere on command lines.
-            layer.insert((section, key), value);
-        }
-        config.apply(layer, &mut total_timesteps)?;
+        let given = config.layer_of_texts(overrides.into_iter())?;
+        config.apply(given, &mut total_timesteps)?;
         config.settle(total_timesteps)?;
         Ok(config)
     }
@@ -238,6 +255,16 @@ impl Config {
             }
         }
         Ok(layer)
+    }
+
+    /// Keys with texts for values. Of one that is given twice the last counts, as everywhere on command lines.
+    fn layer_of_texts<'a>(&self, texts: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Layer> {
+        let read = |(key, text): (&str, &str)| {
+            let (section, key) = self.resolve(key)?;
+            let value = if self.is_passed(section) { Value::String(text.to_owned()) } else { typed(text) };
+            Ok(((section, key), value))
+        };
+        texts.map(read).collect()
     }
 
     /// The section and the key that a possibly undotted name stands for.
@@ -412,6 +439,26 @@ impl Config {
         self.table().to_string()
     }
 
+    /// The first setting that another configuration has otherwise, with its value there and here; settings that never
+    /// change what is learnt do not count.
+    pub fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+        const FREE: [&str; 5] = [
+            "run.threads",
+            "run.scan_chunk_size",
+            "run.auto_tune",
+            "run.save_agent_checkpoint",
+            "run.checkpoint_frequency",
+        ];
+        let of = |config: &Self| -> BTreeMap<String, String> {
+            let matters = |(key, _): &(String, String)| !key.starts_with("log.") && !FREE.contains(&key.as_str());
+            config.flat().into_iter().filter(matters).collect()
+        };
+        let (here, there) = (of(self), of(other));
+        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
+        let key = here.keys().chain(there.keys()).find(|key| here.get(*key) != there.get(*key))?;
+        Some((key.clone(), value(&there, key), value(&here, key)))
+    }
+
     /// All settings as dotted keys with their values, for tables of hyper-parameters.
     pub fn flat(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -508,6 +555,29 @@ mod tests {
     }
 
     #[test]
+    fn defaults_of_the_caller_give_way_to_whatever_is_given() {
+        let load = |overrides: &[&'static str]| {
+            let overrides = ["env=CartPole-v1", "agent=ppo"].into_iter().chain(overrides.iter().copied());
+            Config::load_over(&[("run.save_agent_checkpoint", "true")], None, overrides).unwrap().run
+        };
+        assert!(load(&[]).save_agent_checkpoint);
+        assert!(load(&["log.experiment=save_agent_checkpoint"]).save_agent_checkpoint, "a value is no key");
+        assert!(!load(&["save_agent_checkpoint=false"]).save_agent_checkpoint);
+    }
+
+    #[test]
+    fn a_difference_is_one_that_changes_what_is_learnt() {
+        let create = |settings: &[_]| create_config("CartPole-v1", "ppo", settings).unwrap();
+        let one = create(&[]);
+        assert_eq!(one.difference(&create(&[("threads", "1"), ("tensorboard", "true")])), None);
+        let (key, then, now) = create(&[("gamma", "0.5")]).difference(&create(&[("gamma", "0.25")])).unwrap();
+        assert_eq!((key.as_str(), then.as_str(), now.as_str()), ("agent.gamma", "0.25", "0.5"));
+        let (key, then, _) = create(&[("env.gravity", "9")]).difference(&one).unwrap();
+        assert_eq!((key.as_str(), then.as_str()), ("env.gravity", "nothing"));
+        assert!(one.difference(&create(&[("env.gravity", "9")])).is_some());
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_key() {
         let begins = |settings: &[(&str, &str)], expected: &str| {
             let message = message(settings);
@@ -527,6 +597,7 @@ mod tests {
         begins(&[("gamma", "high")], "agent.gamma is \"high\", but must be a finite number");
         begins(&[("gamma", "nan")], "agent.gamma is nan, but must be a finite number");
         begins(&[("num_envs", "0")], "run.num_envs is 0, but must be at least 1");
+        begins(&[("threads", "100000")], "run.threads is 100000, but must be from 1 to 4096");
         begins(&[("seed", "-1")], "run.seed is -1, but must be a whole number");
         begins(&[("seed", "1.5")], "run.seed is 1.5, but must be a whole number");
         begins(&[("norm_adv", "1")], "agent.norm_adv is 1, but must be true or false");

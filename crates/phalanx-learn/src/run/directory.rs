@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! outputs/2026-07-22/13-05-01[-k]/   or, in the layout `cleanrl`, runs/<env>__<experiment>__<seed>__<unix time>[-k]/
-//!     config.toml  run_metadata.json  results.json
+//!     config.toml  run_metadata.json  results.json  .lock
 //!     metrics.csv  metrics.jsonl  events.out.tfevents.*
 //!     checkpoints/{step_%08d,final}.safetensors
 //!     episodes/step_%08d/episode_%04d.npz
@@ -10,7 +10,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 const CONFIG: &str = "config.toml";
 const METADATA: &str = "run_metadata.json";
 const RESULTS: &str = "results.json";
+const LOCK: &str = ".lock";
 
 /// A folder that belongs to one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,22 +48,51 @@ impl RunDirectory {
         files::make_folder(&folder)?;
         for k in 0_u32.. {
             let path = folder.join(if k == 0 { name.clone() } else { format!("{name}-{k}") });
-            match fs::create_dir(&path) {
-                Ok(()) => {
-                    let directory = Self { path };
-                    files::replace_quickly(&directory.path.join(CONFIG), config.to_toml().as_bytes())?;
-                    return Ok(directory);
-                }
+            match Self::make(&path, config) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::write(&path)(error)),
+                made => return made.map_err(Error::write(&path))?,
             }
         }
         unreachable!("the names do not end")
     }
 
+    /// Makes this folder, which must not be there yet, and stores the configuration in it.
+    pub fn create_at(path: &Path, config: &Config) -> Result<Self> {
+        Self::make(path, config).map_err(Error::write(path))?
+    }
+
+    /// The outer error is that of the folder itself.
+    fn make(path: &Path, config: &Config) -> io::Result<Result<Self>> {
+        fs::create_dir(path)?;
+        let stored = files::replace_quickly(&path.join(CONFIG), config.to_toml().as_bytes());
+        Ok(stored.map(|()| Self { path: path.to_owned() }))
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes the caller the only one who trains this run, for as long as the answer lives.
+    ///
+    /// # Errors
+    /// If another process does so already.
+    pub fn lock(&self) -> Result<Lock> {
+        let path = self.path.join(LOCK);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(Error::write(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.path.display().to_string() }),
+            // Some network disks know no locks; nothing can be promised there.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Lock { _file: file }),
+            Err(TryLockError::Error(error)) => Err(Error::write(&path)(error)),
+        }
+    }
+
+    /// Removes what a kill left half-written; only for who holds the [`lock`](Self::lock).
+    pub fn remove_unfinished(&self, _: &Lock) -> Result<()> {
+        files::remove_unfinished(&self.path)
     }
 
     /// Stores the metadata, in place of earlier ones.
@@ -102,6 +132,19 @@ impl RunDirectory {
     pub fn videos(&self, global_step: u64) -> PathBuf {
         self.path.join("videos").join(checkpoint::step_name(global_step))
     }
+
+    /// Stores the video of an episode of an evaluation.
+    pub fn write_video(&self, global_step: u64, number: usize, gif: &[u8]) -> Result<()> {
+        let folder = self.videos(global_step);
+        files::make_folder(&folder)?;
+        files::replace_quickly(&folder.join(format!("episode_{number:04}.gif")), gif)
+    }
+}
+
+/// Held by the one process that trains a run; the system gives it back if that is killed.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
 }
 
 /// The name of a run as CleanRL's tools know it: `CartPole-v1__phalanx__1__1784725501`.
@@ -135,7 +178,7 @@ pub struct Metadata {
     pub run_name: String,
     /// When it began, in UTC.
     pub timestamp: String,
-    /// How long it took so far.
+    /// How long it took so far, all sessions together.
     pub duration_seconds: f64,
     /// The version of this library.
     pub version: String,
@@ -161,16 +204,33 @@ pub struct Metadata {
     pub status: Status,
     /// What went wrong, if something did.
     pub error: Option<String>,
+    /// From its start, or a resumption, to an end of whatever kind.
+    #[serde(default)]
+    pub sessions: Vec<Session>,
+}
+
+/// A part of a run that one process did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began, in UTC.
+    pub timestamp: String,
+    /// How long it took: of a session that was killed, until its last checkpoint.
+    pub duration_seconds: f64,
+    /// Steps of all environments when it began.
+    pub from_step: u64,
+    /// Steps of all environments when it ended.
+    pub to_step: u64,
+    /// How it stands.
+    pub status: Status,
 }
 
 impl Metadata {
     /// Of a run that begins now on this machine. The caller adds what only it can know: commit and physical cores.
     pub fn new(run_type: &str, config: &Config, now: SystemTime, threads: usize) -> Self {
-        let (date, time) = civil(now);
         Self {
             run_type: run_type.to_owned(),
             run_name: run_name(config, now),
-            timestamp: format!("{date}T{}Z", time.replace('-', ":")),
+            timestamp: timestamp(now),
             duration_seconds: 0.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             git_hash: None,
@@ -184,7 +244,32 @@ impl Metadata {
             seed: config.run.seed,
             status: Status::Running,
             error: None,
+            sessions: Vec::new(),
         }
+    }
+
+    /// A session begins. One that has not ended by now was killed, since there is one at a time.
+    pub fn begin(&mut self, now: SystemTime, from_step: u64) {
+        for session in self.sessions.iter_mut().filter(|session| session.status == Status::Running) {
+            session.status = Status::Interrupted;
+        }
+        self.sessions.push(Session {
+            timestamp: timestamp(now),
+            duration_seconds: 0.0,
+            from_step,
+            to_step: from_step,
+            status: Status::Running,
+        });
+        (self.status, self.error) = (Status::Running, None);
+    }
+
+    /// How the session that has begun last stands after so many seconds of it.
+    pub fn update(&mut self, seconds: f64, to_step: u64, status: Status) {
+        if let Some(session) = self.sessions.last_mut() {
+            (session.duration_seconds, session.to_step, session.status) = (seconds, to_step, status);
+        }
+        self.duration_seconds = self.sessions.iter().map(|session| session.duration_seconds).sum();
+        self.status = status;
     }
 }
 
@@ -219,6 +304,19 @@ pub struct Summary {
     pub num_eval_checkpoints: usize,
 }
 
+impl Summary {
+    /// Of a run with `num_envs` environments after so many steps of them all.
+    pub fn new(metrics: &EvalMetrics, global_step: u64, num_envs: usize) -> Self {
+        Self {
+            final_eval_return_mean: metrics.mean_return.last().copied(),
+            final_eval_return_std: metrics.std_return.last().copied(),
+            training_steps_per_env: global_step / num_envs as u64,
+            training_global_steps: global_step,
+            num_eval_checkpoints: metrics.global_steps.len(),
+        }
+    }
+}
+
 /// Means over the intervals of the log; one item for each. A value that is not finite is `null` in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainingMetrics {
@@ -237,7 +335,7 @@ pub struct TrainingMetrics {
     pub agent_metrics: BTreeMap<String, Vec<f64>>,
 }
 
-/// One item for each evaluation.
+/// One item for each evaluation. A value that is not finite is `null` in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvalMetrics {
     /// Steps of all environments.
@@ -245,14 +343,18 @@ pub struct EvalMetrics {
     /// Steps of each environment.
     pub steps_per_env: Vec<u64>,
     /// Returns of its episodes.
+    #[serde(deserialize_with = "lists_of_numbers")]
     pub episode_returns: Vec<Vec<f64>>,
     /// Steps of its episodes.
     pub episode_lengths: Vec<Vec<u64>>,
     /// Mean returns.
+    #[serde(deserialize_with = "numbers")]
     pub mean_return: Vec<f64>,
     /// Population standard deviations of returns.
+    #[serde(deserialize_with = "numbers")]
     pub std_return: Vec<f64>,
     /// Mean steps.
+    #[serde(deserialize_with = "numbers")]
     pub mean_length: Vec<f64>,
 }
 
@@ -261,9 +363,15 @@ fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Er
     Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
 }
 
+/// Several of them, however they are named or counted.
+#[derive(Deserialize)]
+struct Numbers(#[serde(deserialize_with = "numbers")] Vec<f64>);
+
+fn lists_of_numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<f64>>, D::Error> {
+    Ok(Vec::<Numbers>::deserialize(deserializer)?.into_iter().map(|Numbers(numbers)| numbers).collect())
+}
+
 fn named_numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<f64>>, D::Error> {
-    #[derive(Deserialize)]
-    struct Numbers(#[serde(deserialize_with = "numbers")] Vec<f64>);
     let named = BTreeMap::<String, Numbers>::deserialize(deserializer)?;
     Ok(named.into_iter().map(|(name, Numbers(numbers))| (name, numbers)).collect())
 }
@@ -275,10 +383,12 @@ pub struct Run {
     pub directory: RunDirectory,
     /// Its settings.
     pub config: Config,
-    /// What is known of it; `None` if it was killed before that was stored.
+    /// What is known of it; `None` if it was killed before that was stored, or if that is damaged.
     pub metadata: Option<Metadata>,
-    /// What came out of it; `None` if it did not come to its end.
+    /// What came out of it; `None` if it did not come to its end, or if that is damaged.
     pub results: Option<Results>,
+    /// What was found damaged and taken as missing, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 impl Run {
@@ -288,34 +398,16 @@ impl Run {
         if path.exists() {
             return Checkpoint::read(&path);
         }
-        let why = match self.checkpoint_names()?.as_slice() {
+        let why = match checkpoint::names(&self.directory.checkpoints())?.as_slice() {
             [] => "the run has stored no checkpoint".to_owned(),
             names => format!("the run has no such checkpoint, but {}", names.join(", ")),
         };
         Err(Error::Read { path: path.display().to_string(), why })
     }
 
-    /// The complete checkpoint that went furthest, with its file.
-    pub fn last_checkpoint(&self) -> Result<Option<(PathBuf, Checkpoint)>> {
+    /// The complete checkpoint that went furthest; `None` if the run has stored none.
+    pub fn last_checkpoint(&self) -> Result<Option<checkpoint::Last>> {
         checkpoint::last(&self.directory.checkpoints())
-    }
-
-    fn checkpoint_names(&self) -> Result<Vec<String>> {
-        let folder = self.directory.checkpoints();
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::read(&folder)(error)),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(Error::read(&folder))?.path();
-            if path.extension().is_some_and(|extension| extension == checkpoint::EXTENSION) {
-                names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
-            }
-        }
-        names.sort();
-        Ok(names)
     }
 }
 
@@ -336,12 +428,10 @@ pub fn load_run(path: &Path) -> Result<Run> {
         error @ (Error::Damaged { .. } | Error::Read { .. }) => error,
         error => Error::damaged(&file, "configuration", error.to_string()),
     })?;
-    Ok(Run {
-        directory: RunDirectory { path: path.to_owned() },
-        config,
-        metadata: read_json(&path.join(METADATA), "metadata")?,
-        results: read_json(&path.join(RESULTS), "results")?,
-    })
+    let mut warnings = Vec::new();
+    let metadata = read_json(&path.join(METADATA), "metadata", &mut warnings);
+    let results = read_json(&path.join(RESULTS), "results", &mut warnings);
+    Ok(Run { directory: RunDirectory { path: path.to_owned() }, config, metadata, results, warnings })
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
@@ -350,13 +440,20 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     files::replace_quickly(path, text.as_bytes())
 }
 
-/// The contents of a file, `None` if there is none.
-fn read_json<T: DeserializeOwned>(path: &Path, kind: &'static str) -> Result<Option<T>> {
+/// The contents of a file, `None` if there is none or it is damaged, which is warned of.
+fn read_json<T: DeserializeOwned>(path: &Path, kind: &'static str, warnings: &mut Vec<String>) -> Option<T> {
     if !path.exists() {
-        return Ok(None);
+        return None;
     }
-    let text = files::read_text(path)?;
-    serde_json::from_str(&text).map(Some).map_err(|error| Error::damaged(path, kind, error.to_string()))
+    let read = files::read_text(path)
+        .and_then(|text| serde_json::from_str(&text).map_err(|error| Error::damaged(path, kind, error.to_string())));
+    read.map_err(|error| warnings.push(error.to_string())).ok()
+}
+
+/// `2026-07-22T13:05:01Z`.
+fn timestamp(time: SystemTime) -> String {
+    let (date, time) = civil(time);
+    format!("{date}T{}Z", time.replace('-', ":"))
 }
 
 fn since_1970(time: SystemTime) -> Duration {
@@ -439,7 +536,8 @@ mod tests {
 
         let mut metadata = Metadata::new("training", &config, at(1_000_000_000), 2);
         assert_eq!(metadata.timestamp, "2001-09-09T01:46:40Z");
-        metadata.status = Status::Interrupted;
+        metadata.begin(at(1_000_000_000), 0);
+        metadata.update(2.5, 7, Status::Interrupted);
         directory.write_metadata(&metadata).unwrap();
         let mut results = Results::default();
         results.summary.final_eval_return_mean = Some(499.5);
@@ -458,7 +556,7 @@ mod tests {
         let run = load_run(directory.path()).unwrap();
         assert_eq!((run.metadata.as_ref(), run.results.as_ref()), (Some(&metadata), Some(&results)));
         assert_eq!(run.load_checkpoint("step_00000007").unwrap(), saved);
-        assert_eq!(run.last_checkpoint().unwrap().unwrap().1, saved);
+        assert_eq!(run.last_checkpoint().unwrap().unwrap().checkpoint, saved);
         let message = run.load_checkpoint("final").unwrap_err().to_string();
         assert!(message.ends_with("the run has no such checkpoint, but step_00000007"), "{message}");
         assert!(directory.episodes(7).ends_with("episodes/step_00000007"));
@@ -472,6 +570,47 @@ mod tests {
         let read: TrainingMetrics = serde_json::from_str(&serde_json::to_string(&metrics).unwrap()).unwrap();
         assert!(read.loss[0].is_nan() && read.loss[1] == 1.0);
         assert!(read.agent_metrics["losses/explained_variance"][0].is_nan());
+        let metrics = EvalMetrics {
+            episode_returns: vec![vec![f64::INFINITY, 1.0]],
+            mean_return: vec![f64::INFINITY],
+            std_return: vec![f64::NAN],
+            ..EvalMetrics::default()
+        };
+        let read: EvalMetrics = serde_json::from_str(&serde_json::to_string(&metrics).unwrap()).unwrap();
+        assert!(read.mean_return[0].is_nan() && read.std_return[0].is_nan());
+        assert!(read.episode_returns[0][0].is_nan() && read.episode_returns[0][1] == 1.0);
+    }
+
+    #[test]
+    fn sessions_add_up_and_the_start_stays() {
+        let mut metadata = Metadata::new("training", &config("dated"), at(1_000_000_000), 2);
+        metadata.begin(at(1_000_000_000), 0);
+        metadata.update(2.0, 100, Status::Running);
+        // Killed here: it never said that it ended.
+        metadata.begin(at(1_000_000_060), 80);
+        metadata.update(1.0, 120, Status::Interrupted);
+        metadata.begin(at(1_000_000_120), 120);
+        metadata.update(0.5, 200, Status::Ok);
+        assert_eq!((metadata.timestamp.as_str(), metadata.duration_seconds), ("2001-09-09T01:46:40Z", 3.5));
+        assert_eq!(metadata.status, Status::Ok);
+        let steps: Vec<_> = metadata.sessions.iter().map(|s| (s.from_step, s.to_step, s.status)).collect();
+        let interrupted = Status::Interrupted;
+        assert_eq!(steps, [(0, 100, interrupted), (80, 120, interrupted), (120, 200, Status::Ok)]);
+        assert_eq!(metadata.sessions[2].timestamp, "2001-09-09T01:48:40Z");
+    }
+
+    #[test]
+    fn only_one_trains_a_run() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::create(root.path(), &config("dated"), at(0)).unwrap();
+        let lock = directory.lock().unwrap();
+        let message = directory.lock().unwrap_err().to_string();
+        assert!(message.ends_with("is being trained by another process: wait for it or stop it"), "{message}");
+        fs::write(directory.path().join(".tmp-x"), "").unwrap();
+        directory.remove_unfinished(&lock).unwrap();
+        assert!(!directory.path().join(".tmp-x").exists());
+        drop(lock);
+        directory.lock().unwrap();
     }
 
     #[test]
@@ -498,7 +637,10 @@ mod tests {
         fs::write(path.join(CONFIG), config("dated").to_toml()).unwrap();
         load_run(&path).unwrap();
         fs::write(path.join(RESULTS), "{\"summary\": ").unwrap();
-        refused("results.json is no usable results: EOF while parsing a value at line 1 column 12");
+        let run = load_run(&path).unwrap();
+        assert_eq!((run.results, run.warnings.len()), (None, 1));
+        let expected = "results.json is no usable results: EOF while parsing a value at line 1 column 12";
+        assert!(run.warnings[0].ends_with(expected), "{:?}", run.warnings);
     }
 
     #[test]

@@ -18,13 +18,18 @@ pub struct Episode {
     pub actions: Actions,
     /// The rewards.
     pub rewards: Vec<f32>,
-    /// Whether each step ended the episode by the environment's rules.
-    pub terminated: Vec<bool>,
-    /// Whether each step reached a limit.
-    pub truncated: Vec<bool>,
+    /// Whether its last step ended it by the environment's rules.
+    pub terminated: bool,
+    /// Whether its last step reached a limit.
+    pub truncated: bool,
+}
+
+/// Where an episode comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
     /// Steps of all environments that the agent had learnt from.
     pub global_step: u64,
-    /// What the episode's randomness came from.
+    /// What the randomness of its environments came from; the number of the episode is that of its environment.
     pub seed: u64,
 }
 
@@ -61,21 +66,20 @@ impl Episode {
     }
 
     /// Writes it to `episode_%04d.npz` in a folder, which is made if need be.
-    pub fn write(&self, folder: &Path, number: usize) -> Result<PathBuf> {
+    pub fn write(&self, folder: &Path, number: usize, origin: Origin) -> Result<PathBuf> {
         files::make_folder(folder)?;
         let path = folder.join(format!("episode_{number:04}.npz"));
-        files::replace(&path, |file| self.write_to(file))?;
+        files::replace(&path, |file| self.write_to(file, origin))?;
         Ok(path)
     }
 
     /// # Panics
     /// If its parts are not of the same length.
-    fn write_to(&self, file: &mut dyn Write) -> io::Result<()> {
+    fn write_to(&self, file: &mut dyn Write, origin: Origin) -> io::Result<()> {
         let length = self.length();
         assert_eq!(self.observations.len(), (length + 1) * self.observation_size, "a row more than steps");
-        assert_eq!((self.terminated.len(), self.truncated.len()), (length, length), "flags for each step");
-        let dones: Vec<bool> = self.terminated.iter().zip(&self.truncated).map(|(a, b)| a | b).collect();
-        let flags = |flags: &[bool]| npy("|b1", &[length], flags.iter().map(|flag| [u8::from(*flag)]));
+        let at_the_end =
+            |flag: bool| npy("|b1", &[length], (1..=length).map(|step| [u8::from(flag && step == length)]));
         let floats =
             |shape: &[usize], values: &[f32]| npy("<f4", shape, values.iter().map(|value| value.to_le_bytes()));
         let whole = |shape: &[usize], values: &[i64]| npy("<i8", shape, values.iter().map(|value| value.to_le_bytes()));
@@ -89,13 +93,13 @@ impl Episode {
             ("observations", floats(&[length + 1, self.observation_size], &self.observations)),
             ("actions", actions),
             ("rewards", floats(&[length], &self.rewards)),
-            ("dones", flags(&dones)),
-            ("terminated", flags(&self.terminated)),
-            ("truncated", flags(&self.truncated)),
+            ("dones", at_the_end(self.terminated | self.truncated)),
+            ("terminated", at_the_end(self.terminated)),
+            ("truncated", at_the_end(self.truncated)),
             ("episode_length", number(length as u64)),
             ("episode_return", npy("<f8", &[], [self.episode_return().to_le_bytes()])),
-            ("global_step", number(self.global_step)),
-            ("seed", number(self.seed)),
+            ("global_step", number(origin.global_step)),
+            ("seed", number(origin.seed)),
         ];
         file.write_all(&zip(&members)?)
     }
@@ -174,12 +178,12 @@ mod tests {
             observations: vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -7.5],
             actions: Actions::Discrete(vec![1, 0, 2]),
             rewards: vec![1.0, 0.5, -0.25],
-            terminated: vec![false, false, false],
-            truncated: vec![false, false, true],
-            global_step: 500_000,
-            seed: u64::MAX,
+            terminated: false,
+            truncated: true,
         }
     }
+
+    const ORIGIN: Origin = Origin { global_step: 500_000, seed: u64::MAX };
 
     /// A member as a reader finds it: type, shape, data.
     type Found = BTreeMap<String, (String, String, Vec<u8>)>;
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn a_reader_of_its_own_finds_every_field() {
         let folder = tempfile::tempdir().unwrap();
-        let path = episode().write(&folder.path().join("episodes/step_00000001"), 3).unwrap();
+        let path = episode().write(&folder.path().join("episodes/step_00000001"), 3, ORIGIN).unwrap();
         assert!(path.ends_with("episodes/step_00000001/episode_0003.npz"));
         let found = read(&std::fs::read(path).unwrap());
         let expected = [
@@ -253,7 +257,7 @@ mod tests {
     fn continuous_actions_are_rows() {
         let actions = Actions::Continuous { size: 2, values: vec![0.5; 6] };
         let mut archive = Vec::new();
-        Episode { actions, ..episode() }.write_to(&mut archive).unwrap();
+        Episode { actions, ..episode() }.write_to(&mut archive, ORIGIN).unwrap();
         let (kind, shape, _) = &read(&archive)["actions.npy"];
         assert_eq!((kind.as_str(), shape.as_str()), ("<f4", "3,2,"));
     }
@@ -263,6 +267,6 @@ mod tests {
     fn an_observation_too_few_is_a_fault() {
         let mut episode = episode();
         episode.observations.truncate(6);
-        episode.write_to(&mut Vec::new()).unwrap();
+        episode.write_to(&mut Vec::new(), ORIGIN).unwrap();
     }
 }

@@ -6,6 +6,24 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+/// How the names of files begin that are still being written.
+const TEMPORARY: &str = ".tmp-";
+
+/// Removes what a kill left half-written in a folder and those below it, which nobody else may be writing to.
+pub(crate) fn remove_unfinished(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::read(folder))? {
+        let entry = entry.map_err(Error::read(folder))?;
+        let path = entry.path();
+        // A link may lead anywhere; its own type is not that of a folder.
+        if entry.file_type().map_err(Error::read(&path))?.is_dir() {
+            remove_unfinished(&path)?;
+        } else if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            fs::remove_file(&path).map_err(Error::write(&path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Replaces a file by what `fill` writes. Until all of it is on the disk the old file stays as it is; afterwards not
 /// even a power cut brings it back.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
@@ -32,7 +50,7 @@ fn persist(path: &Path, wait: bool, fill: impl FnOnce(&mut dyn Write) -> io::Res
     let write = || -> io::Result<()> {
         let folder = folder_of(path);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".tmp-");
+        builder.prefix(TEMPORARY);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -98,6 +116,16 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
         replace_quickly(&path, b"new").unwrap();
         assert_eq!(read_text(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_a_kill_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("inner")).unwrap();
+        let paths = [".tmp-a", "inner/.tmp-b", "kept", "inner/.kept"].map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| fs::write(path, "").unwrap());
+        remove_unfinished(folder.path()).unwrap();
+        assert_eq!(paths.map(|path| path.exists()), [false, false, true, true]);
     }
 
     #[test]

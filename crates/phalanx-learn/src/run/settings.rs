@@ -135,6 +135,11 @@ pub(crate) fn at_least_one<T: PartialOrd + From<u8>>(value: &T) -> Complaint {
     (*value < T::from(1)).then_some("at least 1")
 }
 
+/// More threads than any machine has: starting them would take the system down before it fails.
+pub(crate) fn thread_count(value: &usize) -> Complaint {
+    (!(1..=4096).contains(value)).then_some("from 1 to 4096")
+}
+
 pub(crate) fn positive(value: &f64) -> Complaint {
     (*value <= 0.0).then_some("above 0")
 }

@@ -165,6 +165,10 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
         self.global_step = state.value("global_step")?;
         Ok(())
     }
+
+    fn restore_policy(&mut self, state: &State) -> Result<()> {
+        self.runtime.restore_tables(state)
+    }
 }
 
 impl<T: Value, R: Runtime<T>> TableLearner for Tabular<T, R> {

@@ -31,11 +31,7 @@ fn check(config: &Config) -> Result<()> {
         return Err(Error::setting("env.opponent", why));
     }
     let run = &config.run;
-    let unused = [
-        ("run.auto_tune", run.auto_tune),
-        ("run.scan_chunk_size", run.scan_chunk_size.is_some()),
-        ("run.eval_render_videos", run.eval_render_videos),
-    ];
+    let unused = [("run.auto_tune", run.auto_tune), ("run.scan_chunk_size", run.scan_chunk_size.is_some())];
     match unused.iter().find(|(_, given)| *given) {
         Some((key, _)) => Err(Error::setting(*key, "has no effect in training yet: leave it out")),
         None => Ok(()),

@@ -7,7 +7,7 @@ use crate::evaluation::Evaluation;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::config::Config;
 use crate::run::directory::{Results, RunDirectory};
-use crate::run::episodes::{Actions, Episode};
+use crate::run::episodes::Origin;
 use crate::run::events::{self, EventFile};
 use crate::run::metrics::MetricsLog;
 
@@ -48,35 +48,15 @@ impl Journal {
         self.directory.write_results(results)
     }
 
-    /// Whether the episodes of the next evaluation are stored.
-    pub(super) fn keeps_episodes(&self, config: &Config, results: &Results) -> bool {
-        let every = config.run.eval_episode_save_frequency;
-        every > 0 && (results.eval_metrics.global_steps.len() as u64).is_multiple_of(every)
+    /// Stores the episodes of an evaluation.
+    pub(super) fn episodes(&self, found: &Evaluation, origin: Origin, count: usize) -> Result<()> {
+        let folder = self.directory.episodes(origin.global_step);
+        let episodes = found.episodes.iter().flatten().take(count).enumerate();
+        episodes.map(|(number, episode)| episode.write(&folder, number, origin).map(drop)).collect()
     }
 
-    /// Stores the episodes of an evaluation, if it kept them.
-    pub(super) fn episodes(&self, global_step: u64, config: &Config, found: &Evaluation) -> Result<()> {
-        let Some(episodes) = &found.episodes else { return Ok(()) };
-        let count = config.run.eval_episode_save_count.unwrap_or(episodes.len());
-        let folder = self.directory.episodes(global_step);
-        for (number, episode) in episodes.iter().take(count).enumerate() {
-            let steps = episode.rewards.len();
-            let flags = |at_the_end: bool| (1..=steps).map(|step| at_the_end && step == steps).collect();
-            let stored = Episode {
-                observation_size: episode.observations.len() / (steps + 1),
-                observations: episode.observations.clone(),
-                actions: Actions::Continuous {
-                    size: episode.actions.len() / steps.max(1),
-                    values: episode.actions.clone(),
-                },
-                rewards: episode.rewards.clone(),
-                terminated: flags(episode.terminated),
-                truncated: flags(episode.truncated),
-                global_step,
-                seed: config.run.seed,
-            };
-            stored.write(&folder, number)?;
-        }
-        Ok(())
+    /// Stores the video of an episode of an evaluation.
+    pub(super) fn video(&self, global_step: u64, number: usize, gif: &[u8]) -> Result<()> {
+        self.directory.write_video(global_step, number, gif)
     }
 }

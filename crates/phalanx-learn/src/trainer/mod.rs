@@ -11,37 +11,49 @@
 
 mod build;
 mod journal;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
+use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
 
 use self::journal::Journal;
-use crate::error::Result;
-use crate::evaluation::{Evaluation, Summary, evaluate};
-use crate::learner::{Greedy, Learner, Report};
+use crate::environments::{Environments, Film};
+use crate::error::{Error, Result};
+use crate::evaluation::{Evaluation, Summary, evaluate, replay};
+use crate::learner::{EndedEpisode, Greedy, Learner, Report};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
-use crate::run::directory::{EvalMetrics, Results, Run, RunDirectory, TrainingMetrics};
+use crate::run::directory::{self, EvalMetrics, Results, RunDirectory, TrainingMetrics};
+use crate::run::episodes::{Episode, Origin};
 use crate::state::State;
 use crate::world::World;
 
-/// Makes environments: those of the registry by name, or a user's own.
-pub type MakeBatch<'a> = dyn Fn(&BatchConfig) -> phalanx_core::error::Result<Box<dyn Batch>> + 'a;
+/// Makes environments, as `build` knows them.
+type MakeBatch<'a> = dyn Fn(&BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> + 'a;
 
 /// The events of a log on the way, beside those of evaluations.
 const LOG_EVENTS: u64 = 200;
+
+/// Where a checkpoint keeps how long training took.
+pub(crate) const TRAINING_SECONDS: &str = "trainer.training_seconds";
+
+/// The other x axis of every event.
+const STEPS_PER_ENV: &str = "steps/env";
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Steps of all environments so far.
     pub global_step: u64,
+    /// Steps of all environments where this session began: 0 unless it goes on with a run.
+    pub first_step: u64,
     /// Steps of all environments in the whole run.
     pub total: u64,
-    /// Steps of all environments in a second of training, evaluations not counted.
+    /// Steps of all environments in a second of training, evaluations not counted; all sessions together.
     pub steps_per_second: f64,
     /// The mean loss of the last interval.
     pub loss: Option<f64>,
@@ -49,6 +61,8 @@ pub struct Progress {
     pub episode_return: Option<f64>,
     /// The mean return of the last evaluation.
     pub eval_return: Option<f64>,
+    /// Steps of all environments at the last checkpoint.
+    pub stored: Option<u64>,
 }
 
 /// Who is told how far a run is, and may end it early (`false`).
@@ -61,9 +75,13 @@ pub struct Trained {
     pub results: Results,
     /// The agent as it is now.
     pub learner: Box<dyn Learner>,
+    /// All that is needed to go on from here.
+    pub checkpoint: Checkpoint,
     /// Whether it came to its end.
     pub complete: bool,
-    /// Seconds of training, evaluations and files not counted.
+    /// Whether there is a checkpoint on disk to go on from.
+    pub stored: bool,
+    /// Seconds of training, evaluations and files not counted; all sessions together.
     pub training_seconds: f64,
 }
 
@@ -73,14 +91,24 @@ impl std::fmt::Debug for dyn Learner {
     }
 }
 
+/// What is kept of an evaluation.
+#[derive(Clone, Copy)]
+struct Keep {
+    episodes: bool,
+    videos: bool,
+}
+
 /// A run in progress.
 struct Trainer<'a> {
     config: &'a Config,
-    make: &'a MakeBatch<'a>,
+    environments: &'a dyn Environments,
     pool: Arc<Pool>,
     learner: Box<dyn Learner>,
+    /// Whether the environments have constraints, so that costs say something.
+    constrained: bool,
     results: Results,
     best: Option<f64>,
+    /// The open interval of the log.
     report: Report,
     journal: Option<Journal>,
     training_seconds: f64,
@@ -93,44 +121,28 @@ struct Trainer<'a> {
 /// a checkpoint training goes on; the configuration is then that of its run.
 pub fn train(
     config: &Config,
-    make: &MakeBatch<'_>,
+    environments: &dyn Environments,
     folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
     resume: Option<&Checkpoint>,
     watch: &mut Watch<'_>,
 ) -> Result<Trained> {
-    let pool = Arc::new(Pool::new(config.run.threads.unwrap_or_else(cores)));
-    let mut learner = build::learner(config, make, &pool)?;
-    let (mut results, mut best) = (Results::default(), None);
-    if let Some(checkpoint) = resume {
-        learner.restore(&checkpoint.state.state("agent"))?;
-        results.training_metrics = checkpoint.state.value("trainer.training_metrics")?;
-        results.eval_metrics = checkpoint.state.value("trainer.eval_metrics")?;
-        best = checkpoint.best_score;
-    }
-    let journal = folder()?.map(|directory| Journal::open(directory, config, learner.global_step())).transpose()?;
-    // Only whole units: of part of one nothing can be learnt.
-    let unit = learner.unit();
-    let total = (config.run.total_timesteps() / unit).max(1) * unit;
-    let progress = Progress { total, ..Progress::default() };
-    let report = Report::default();
-    let mut trainer =
-        Trainer { config, make, pool, learner, results, best, report, journal, training_seconds: 0.0, progress };
+    let mut trainer = Trainer::new(config, environments, resume)?;
+    let step = trainer.learner.global_step();
+    trainer.journal = folder()?.map(|directory| Journal::open(directory, config, step)).transpose()?;
     let complete = trainer.run(watch)?;
-    trainer.summarise();
-    if let Some(journal) = &trainer.journal {
-        if complete {
-            journal.results(&trainer.results)?;
-        }
-        if config.run.save_agent_checkpoint {
-            journal.checkpoint(checkpoint::FINAL, &trainer.checkpoint())?;
-        }
-    }
-    let Trainer { results, learner, training_seconds, .. } = trainer;
-    Ok(Trained { results, learner, complete, training_seconds })
+    trainer.finish(complete)
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// The threads of a run.
+pub(crate) fn pool(config: &Config) -> Result<Arc<Pool>> {
+    let threads = threads(config);
+    Pool::try_new(threads).map(Arc::new).map_err(|error| {
+        Error::setting("run.threads", format!("is {threads}, but the system cannot start so many threads: {error}"))
+    })
+}
+
+pub(crate) fn threads(config: &Config) -> usize {
+    config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Where `step` comes to after the next multiple of `interval` (never for 0), but no further than `total`.
@@ -139,7 +151,73 @@ fn next_multiple(step: u64, interval: u64, total: u64) -> u64 {
     passed.map_or(total, |passed| (passed + 1).saturating_mul(interval).min(total))
 }
 
-impl Trainer<'_> {
+/// Whether a multiple of `interval` (none for 0) lies behind `before` and not behind `now`.
+fn passes(interval: u64, before: u64, now: u64) -> bool {
+    interval > 0 && now / interval > before / interval
+}
+
+impl<'a> Trainer<'a> {
+    fn new(config: &'a Config, environments: &'a dyn Environments, resume: Option<&Checkpoint>) -> Result<Self> {
+        if config.run.eval_render_videos && environments.film().is_none() {
+            return Err(Error::setting("run.eval_render_videos", "is true, but nothing draws these environments"));
+        }
+        let pool = pool(config)?;
+        let learner = build::learner(config, &|batch| environments.batch(batch), &pool)?;
+        // Only whole units: of part of one nothing can be learnt.
+        let unit = learner.unit();
+        let total = (config.run.total_timesteps() / unit).max(1) * unit;
+        let one = environments.batch(&BatchConfig { settings: build::settings(config), ..BatchConfig::default() })?;
+        let mut trainer = Self {
+            config,
+            environments,
+            pool,
+            learner,
+            constrained: !one.spec().constraints.is_empty(),
+            results: Results::default(),
+            best: None,
+            report: Report::default(),
+            journal: None,
+            training_seconds: 0.0,
+            progress: Progress { total, ..Progress::default() },
+        };
+        if let Some(checkpoint) = resume {
+            trainer.restore(checkpoint)?;
+        }
+        Ok(trainer)
+    }
+
+    /// Goes back to what [`Trainer::checkpoint`] kept.
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let state = &checkpoint.state;
+        self.learner.restore(&state.state("agent"))?;
+        self.results.training_metrics = state.value("trainer.training_metrics")?;
+        self.results.eval_metrics = state.value("trainer.eval_metrics")?;
+        self.report = Report::load(&state.state("trainer.report"))?;
+        self.training_seconds = state.value(TRAINING_SECONDS)?;
+        self.best = checkpoint.best_score;
+        let step = self.learner.global_step();
+        (self.progress.global_step, self.progress.first_step) = (step, step);
+        self.progress.eval_return = self.results.eval_metrics.mean_return.last().copied();
+        self.progress.stored = Some(step);
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let mut state = State::default();
+        state.put_state("agent", self.learner.save());
+        state.put_value("trainer.training_metrics", &self.results.training_metrics);
+        state.put_value("trainer.eval_metrics", &self.results.eval_metrics);
+        state.put_state("trainer.report", self.report.save());
+        state.put_value(TRAINING_SECONDS, &self.training_seconds);
+        Checkpoint {
+            agent: self.config.agent.name().to_owned(),
+            config: self.config.to_toml(),
+            global_step: self.learner.global_step(),
+            best_score: self.best,
+            state,
+        }
+    }
+
     /// Answers whether the run came to its end.
     fn run(&mut self, watch: &mut Watch<'_>) -> Result<bool> {
         let run = &self.config.run;
@@ -159,23 +237,16 @@ impl Trainer<'_> {
             self.learner.advance(goal, &mut self.report)?;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
-            let passed = |interval: u64| interval > 0 && step / interval > before / interval || step >= total;
             self.progress.global_step = step;
             self.progress.steps_per_second = step as f64 / self.training_seconds.max(1e-9);
-            if passed(eval_interval) {
-                let found = self.evaluate()?;
-                self.note_evaluation(&found)?;
+            if passes(eval_interval, before, step) || step >= total {
+                self.evaluate()?;
             }
-            // Before a checkpoint, too: a run that goes on from it has the same intervals then.
-            if [log_interval, eval_interval, checkpoint_interval].into_iter().any(passed) {
+            if passes(log_interval, before, step) || step >= total {
                 self.log()?;
             }
-            if checkpoint_interval > 0
-                && passed(checkpoint_interval)
-                && step < total
-                && let Some(journal) = &self.journal
-            {
-                journal.checkpoint(&checkpoint::step_name(step), &self.checkpoint())?;
+            if passes(checkpoint_interval, before, step) && step < total {
+                self.store(&checkpoint::step_name(step), &self.checkpoint())?;
             }
             if !watch(&self.progress) && step < total {
                 return Ok(false);
@@ -184,11 +255,73 @@ impl Trainer<'_> {
         Ok(true)
     }
 
-    fn evaluate(&mut self) -> Result<Evaluation> {
-        let round = if self.config.run.eval_fresh_starts { self.results.eval_metrics.global_steps.len() } else { 0 };
+    fn store(&mut self, name: &str, checkpoint: &Checkpoint) -> Result<()> {
+        if let Some(journal) = &self.journal {
+            journal.checkpoint(name, checkpoint)?;
+            self.progress.stored = Some(checkpoint.global_step);
+        }
+        Ok(())
+    }
+
+    /// Leaves what is to be found afterwards. The results come last: a run that has them has all.
+    fn finish(mut self, complete: bool) -> Result<Trained> {
+        let run = &self.config.run;
+        self.results.summary =
+            directory::Summary::new(&self.results.eval_metrics, self.learner.global_step(), run.num_envs);
+        let checkpoint = self.checkpoint();
+        let step = checkpoint.global_step;
+        if complete {
+            if run.save_agent_checkpoint {
+                self.store(checkpoint::FINAL, &checkpoint)?;
+            }
+            if let Some(journal) = &self.journal {
+                journal.results(&self.results)?;
+            }
+        } else if (run.save_agent_checkpoint || run.checkpoint_frequency > 0) && self.progress.stored != Some(step) {
+            self.store(&checkpoint::step_name(step), &checkpoint)?;
+        }
+        let stored = self.progress.stored.is_some();
+        let Self { results, learner, training_seconds, .. } = self;
+        Ok(Trained { results, learner, checkpoint, complete, stored, training_seconds })
+    }
+
+    fn evaluate(&mut self) -> Result<()> {
+        let evaluations = &self.results.eval_metrics.global_steps;
+        let round = if self.config.run.eval_fresh_starts { evaluations.len() as u64 } else { 0 };
+        let keep = self.keep(evaluations.last().copied().unwrap_or(0));
         let mut agent = self.learner.greedy();
-        let keep = self.journal.as_ref().is_some_and(|journal| journal.keeps_episodes(self.config, &self.results));
-        evaluate_agent(self.config, self.make, &self.pool, agent.as_mut(), round as u64, keep)
+        let keep_any = keep.episodes || keep.videos;
+        let found = evaluate_agent(self.config, self.environments, &self.pool, agent.as_mut(), round, keep_any)?;
+        self.note_evaluation(&found)?;
+        self.keep_episodes(&found, round, keep)
+    }
+
+    /// What is kept of the evaluation at this step, if the last one was at `before`. The last one of a run always counts.
+    fn keep(&self, before: u64) -> Keep {
+        let run = &self.config.run;
+        let (step, interval) = (self.learner.global_step(), run.eval_episode_save_frequency);
+        let last = step >= run.total_timesteps();
+        let due = interval > 0 && (last || passes(interval.saturating_mul(run.num_envs as u64), before, step));
+        let has_place = self.journal.is_some();
+        Keep {
+            episodes: has_place && due,
+            videos: has_place && run.eval_render_videos && (due || interval == 0 && last),
+        }
+    }
+
+    fn keep_episodes(&self, found: &Evaluation, round: u64, keep: Keep) -> Result<()> {
+        let (Some(journal), Some(episodes)) = (&self.journal, &found.episodes) else { return Ok(()) };
+        let run = &self.config.run;
+        let count = run.eval_episode_save_count.unwrap_or(episodes.len()).min(episodes.len());
+        let global_step = self.learner.global_step();
+        if keep.episodes {
+            journal.episodes(found, Origin { global_step, seed: evaluation_seed(run.seed, round) }, count)?;
+        }
+        if keep.videos {
+            let mut store = |number: usize, gif: &[u8]| journal.video(global_step, number, gif);
+            draw(self.config, self.environments, round, &episodes[..count], &mut store)?;
+        }
+        Ok(())
     }
 
     fn note_evaluation(&mut self, found: &Evaluation) -> Result<()> {
@@ -197,10 +330,10 @@ impl Trainer<'_> {
         self.progress.eval_return = Some(returns.mean);
         let best = self.best.map_or(returns.mean, |best: f64| best.max(returns.mean));
         self.best = Some(best);
-        let step = self.learner.global_step();
+        let (step, per_env) = (self.learner.global_step(), self.steps_per_env());
         let metrics: &mut EvalMetrics = &mut self.results.eval_metrics;
         metrics.global_steps.push(step);
-        metrics.steps_per_env.push(step / self.config.run.num_envs as u64);
+        metrics.steps_per_env.push(per_env);
         metrics.episode_returns.push(found.returns.clone());
         metrics.episode_lengths.push(found.lengths.iter().map(|length| u64::from(*length)).collect());
         metrics.mean_return.push(returns.mean);
@@ -213,22 +346,19 @@ impl Trainer<'_> {
         };
         put(["eval/return/mean", "eval/return/std", "eval/return/min", "eval/return/max"], returns);
         put(["eval/length/mean", "eval/length/std", "eval/length/min", "eval/length/max"], lengths);
-        if let Some(costs) = found.cost_summary().filter(|costs| costs.max > 0.0) {
-            values.push(("eval/cost/mean", costs.mean));
-        }
-        journal.scalars(step, &values)?;
-        journal.episodes(step, self.config, found)
+        values.extend(found.cost_summary().map(|costs| ("eval/cost/mean", costs.mean)));
+        values.push((STEPS_PER_ENV, per_env as f64));
+        journal.scalars(step, &values)
     }
 
     /// What happened since the last event of the log.
     fn log(&mut self) -> Result<()> {
-        let step = self.learner.global_step();
-        let of_episodes = |of: &dyn Fn(&crate::learner::EndedEpisode) -> f64| {
-            Summary::of(self.report.episodes.iter().map(of)).map(|summary| summary.mean)
-        };
-        let episode_return = of_episodes(&|episode| f64::from(episode.episode_return));
-        let length = of_episodes(&|episode| f64::from(episode.length));
-        let cost = of_episodes(&|episode| f64::from(episode.cost)).filter(|cost| *cost > 0.0);
+        let (step, per_env) = (self.learner.global_step(), self.steps_per_env());
+        let mean =
+            |of: fn(&EndedEpisode) -> f64| Summary::of(self.report.episodes.iter().map(of)).map(|summary| summary.mean);
+        let episode_return = mean(|episode| f64::from(episode.episode_return));
+        let length = mean(|episode| f64::from(episode.length));
+        let cost = mean(|episode| f64::from(episode.cost)).filter(|_| self.constrained);
         let mut values: Vec<(&str, f64)> = self.report.means().collect();
         let loss = values.iter().find(|(tag, _)| matches!(*tag, "losses/td_loss" | "losses/policy_loss"));
         let loss = loss.map(|(_, value)| *value);
@@ -236,16 +366,18 @@ impl Trainer<'_> {
         self.progress.episode_return = episode_return.or(self.progress.episode_return);
 
         let metrics: &mut TrainingMetrics = &mut self.results.training_metrics;
-        let rows = metrics.global_steps.len();
         metrics.global_steps.push(step);
-        metrics.steps_per_env.push(step / self.config.run.num_envs as u64);
+        metrics.steps_per_env.push(per_env);
         metrics.loss.push(loss.unwrap_or(f64::NAN));
         metrics.reward.push(episode_return.unwrap_or(f64::NAN));
+        let rows = metrics.global_steps.len();
         for (tag, value) in &values {
             let column = metrics.agent_metrics.entry((*tag).to_owned()).or_default();
-            column.resize(rows, f64::NAN);
+            column.resize(rows - 1, f64::NAN);
             column.push(*value);
         }
+        // What the agent did not report in this interval has a row all the same.
+        metrics.agent_metrics.values_mut().for_each(|column| column.resize(rows, f64::NAN));
         if let Some(journal) = &mut self.journal {
             let mut add = |tags: &[&'static str], value: Option<f64>| {
                 values.extend(tags.iter().zip(value.into_iter().cycle()).map(|(tag, value)| (*tag, value)));
@@ -254,70 +386,80 @@ impl Trainer<'_> {
             add(&["charts/episodic_length", "rollout/ep_len_mean"], length);
             add(&["charts/episodic_cost"], cost);
             add(&["charts/SPS", "time/fps"], Some(self.progress.steps_per_second));
+            values.push((STEPS_PER_ENV, per_env as f64));
             journal.scalars(step, &values)?;
         }
         self.report.clear();
         Ok(())
     }
 
-    fn checkpoint(&self) -> Checkpoint {
-        let mut state = State::default();
-        state.put_state("agent", self.learner.save());
-        state.put_value("trainer.training_metrics", &self.results.training_metrics);
-        state.put_value("trainer.eval_metrics", &self.results.eval_metrics);
-        Checkpoint {
-            agent: self.config.agent.name().to_owned(),
-            config: self.config.to_toml(),
-            global_step: self.learner.global_step(),
-            best_score: self.best,
-            state,
-        }
-    }
-
-    fn summarise(&mut self) {
-        let step = self.learner.global_step();
-        let metrics = &self.results.eval_metrics;
-        let summary = &mut self.results.summary;
-        summary.final_eval_return_mean = metrics.mean_return.last().copied();
-        summary.final_eval_return_std = metrics.std_return.last().copied();
-        summary.training_global_steps = step;
-        summary.training_steps_per_env = step / self.config.run.num_envs as u64;
-        summary.num_eval_checkpoints = metrics.global_steps.len();
+    fn steps_per_env(&self) -> u64 {
+        self.learner.global_step() / self.config.run.num_envs as u64
     }
 }
 
-/// Judges an agent by whole episodes in fresh environments. `round` 0 has the same start states always.
-pub fn evaluate_agent(
-    config: &Config,
-    make: &MakeBatch<'_>,
-    pool: &Arc<Pool>,
-    agent: &mut dyn Greedy,
-    round: u64,
-    keep_episodes: bool,
-) -> Result<Evaluation> {
-    let batch = make(&BatchConfig {
+/// The environments of an evaluation; those of round 0 have the same start states always.
+fn evaluation_batch(config: &Config, round: u64, pool: &Arc<Pool>) -> BatchConfig {
+    BatchConfig {
         num_envs: config.run.eval_rollouts,
         seed: evaluation_seed(config.run.seed, round),
         autoreset: Autoreset::SameStep,
         pool: Arc::clone(pool),
         settings: build::settings(config),
         ..BatchConfig::default()
-    })?;
+    }
+}
+
+/// Judges an agent by whole episodes in fresh environments. `round` 0 has the same start states always.
+pub fn evaluate_agent(
+    config: &Config,
+    environments: &dyn Environments,
+    pool: &Arc<Pool>,
+    agent: &mut dyn Greedy,
+    round: u64,
+    keep_episodes: bool,
+) -> Result<Evaluation> {
+    let batch = environments.batch(&evaluation_batch(config, round, pool))?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));
     let mut world = World::new(batch, config.agent.frames())?;
     evaluate(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes)
 }
 
-/// The agent of a stored run, as it acts when it is judged.
-pub fn restored(run: &Run, checkpoint: &Checkpoint, make: &MakeBatch<'_>) -> Result<Box<dyn Learner>> {
+/// Draws the first episodes of an evaluation, if anything draws these environments, and hands the videos out one by one.
+pub(crate) fn draw(
+    config: &Config,
+    environments: &dyn Environments,
+    round: u64,
+    episodes: &[Episode],
+    take: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let Some(film) = environments.film() else { return Ok(()) };
+    // Where an episode has ended they wait, so that the last state can be seen.
     let pool = Arc::new(Pool::new(1));
-    let mut learner = build::learner(&run.config, make, &pool)?;
-    learner.restore(&checkpoint.state.state("agent"))?;
-    Ok(learner)
+    let batch = BatchConfig { autoreset: Autoreset::NextStep, ..evaluation_batch(config, round, &pool) };
+    let states = replay(environments.batch(&batch)?.as_mut(), episodes)?;
+    for (number, (episode, states)) in episodes.iter().zip(&states).enumerate() {
+        take(number, &film(&Film { config: &batch, episode, states, fps: config.run.eval_video_fps })?)?;
+    }
+    Ok(())
+}
+
+/// The agent of a configuration as it acts: trained as a checkpoint says, or as it begins.
+pub(crate) fn policy(
+    config: &Config,
+    environments: &dyn Environments,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Box<dyn Greedy>> {
+    let alone = Arc::new(Pool::new(1));
+    let mut learner = build::learner(config, &|batch| environments.batch(batch), &alone)?;
+    if let Some(checkpoint) = checkpoint {
+        learner.restore_policy(&checkpoint.state.state("agent"))?;
+    }
+    Ok(learner.greedy())
 }
 
 /// Evaluations share no random number with training: their environments have another seed.
-fn evaluation_seed(seed: u64, round: u64) -> u64 {
+pub(crate) fn evaluation_seed(seed: u64, round: u64) -> u64 {
     let [low, high] = phalanx_core::rng::key_of_seed(seed ^ u64::from_le_bytes(*b"evaluate"));
     (u64::from(high) << 32 | u64::from(low)).wrapping_add(round)
 }

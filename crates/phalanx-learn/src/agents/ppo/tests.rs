@@ -154,7 +154,8 @@ fn a_restored_learner_goes_on_to_the_same_bits() {
         assert_eq!(resumed.save(), state);
         let reports = [&mut whole, &mut resumed].map(|ppo| advance(ppo, 3));
         assert_eq!(whole.save(), resumed.save(), "{env}");
-        let means = reports.map(|report| report.means().map(|(tag, mean)| (tag, mean.to_bits())).collect::<Vec<_>>());
+        let means = reports
+            .map(|report| report.means().map(|(tag, mean)| (tag.to_owned(), mean.to_bits())).collect::<Vec<_>>());
         assert_eq!(means[0], means[1]);
         assert!(means[0].iter().any(|(tag, _)| *tag == "losses/approx_kl"));
         assert_eq!(whole.global_step(), 6 * 6 * 8);

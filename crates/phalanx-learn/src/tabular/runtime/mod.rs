@@ -49,6 +49,9 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
     fn save(&self, state: &mut State);
 
     fn restore(&mut self, state: &State) -> Result<()>;
+
+    /// Of a saved state only what was learnt.
+    fn restore_tables(&mut self, state: &State) -> Result<()>;
 }
 
 /// The most transitions of one call, so that a run can be ended soon.

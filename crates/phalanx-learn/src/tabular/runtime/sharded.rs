@@ -126,8 +126,12 @@ impl<T: Value, B: Table<T>> Runtime<T> for Sharded<T, B> {
         }
     }
 
+    fn restore_tables(&mut self, state: &State) -> Result<()> {
+        self.tables.restore(state)
+    }
+
     fn restore(&mut self, state: &State) -> Result<()> {
-        self.tables.restore(state)?;
+        self.restore_tables(state)?;
         self.made = state.value("made")?;
         if self.made >= self.steps_per_merge {
             let why = format!("{} steps are not fewer than the {} between merges", self.made, self.steps_per_merge);

@@ -1,0 +1,474 @@
+//! Training and evaluation in one call each: sections 8 to 10 of the reference, for programs and for the commands.
+//!
+//! Nothing is written unless a folder is given for it.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use serde::Serialize;
+
+use crate::environments::Environments;
+use crate::error::{Error, Result};
+use crate::evaluation::Summary as Spread;
+use crate::run::checkpoint::{self, Checkpoint};
+use crate::run::config::Config;
+use crate::run::directory::{
+    EvalMetrics, Lock, Metadata, Results, RunDirectory, Status, Summary, TrainingMetrics, load_run,
+};
+use crate::run::episodes::{Episode, Origin};
+use crate::state::State;
+use crate::trainer::{self, Progress};
+
+/// What only the program knows of itself and its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The commit that it was built from.
+    pub git_hash: Option<String>,
+    /// Physical cores.
+    pub cores: Option<usize>,
+}
+
+/// How a run is trained, beside what its configuration says.
+#[derive(Default)]
+pub struct TrainOptions<'a> {
+    /// The folder that the run's own folder is made in; without it nothing is written.
+    pub root: Option<&'a Path>,
+    /// What another run with the same settings came to, to go on from there.
+    pub resume_from: Option<&'a Checkpoint>,
+    /// For the run's metadata.
+    pub host: Host,
+    /// Who watches the run.
+    pub observer: Option<&'a mut dyn Observer>,
+}
+
+/// Is told what happens to a run. A closure that is told how far it is will do.
+pub trait Observer {
+    /// How far the run is; `false` ends it early.
+    fn progress(&mut self, _: &Progress) -> bool {
+        true
+    }
+
+    /// The run has a folder now.
+    fn started(&mut self, _run_dir: &Path) {}
+
+    /// Something is not as it should be, but the run goes on.
+    fn warning(&mut self, _: &str) {}
+}
+
+impl<F: FnMut(&Progress) -> bool> Observer for F {
+    fn progress(&mut self, progress: &Progress) -> bool {
+        self(progress)
+    }
+}
+
+impl std::fmt::Debug for TrainOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { root, resume_from, host, .. } = self;
+        let from = resume_from.map(|checkpoint| checkpoint.global_step);
+        f.debug_struct("TrainOptions").field("root", root).field("from", &from).field("host", host).finish()
+    }
+}
+
+/// What came out of training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingResults {
+    /// The agent with all that it needs to learn on.
+    pub agent_state: Checkpoint,
+    /// Means over the intervals of the log.
+    pub training_metrics: TrainingMetrics,
+    /// One item for each evaluation.
+    pub eval_metrics: EvalMetrics,
+    /// The run's settings.
+    pub config: Config,
+    /// The run's folder, if it has one.
+    pub run_dir: Option<PathBuf>,
+    /// Where the environments are now.
+    pub final_env_state: State,
+    /// Whether the run came to its end; it did unless it was watched and stopped.
+    pub complete: bool,
+    /// Whether the run's folder has a checkpoint to go on from.
+    pub stored: bool,
+    /// Seconds of training, evaluations and files not counted.
+    pub training_seconds: f64,
+}
+
+impl TrainingResults {
+    /// The figures most ask for.
+    pub fn summary(&self) -> Summary {
+        Summary::new(&self.eval_metrics, self.agent_state.global_step, self.config.run.num_envs)
+    }
+
+    /// Writes a run's folder, which must not be there yet: settings, results and the agent.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let directory = RunDirectory::create_at(folder, &self.config)?;
+        directory.write_checkpoint(checkpoint::FINAL, &self.agent_state)?;
+        let (training_metrics, eval_metrics) = (self.training_metrics.clone(), self.eval_metrics.clone());
+        directory.write_results(&Results { summary: self.summary(), training_metrics, eval_metrics })
+    }
+
+    /// Reads the folder of a run that came to its end and stored its agent.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let run = load_run(folder)?;
+        let Some(results) = run.results else {
+            let why = run.warnings.into_iter().next().unwrap_or_else(|| "it did not come to its end".to_owned());
+            return Err(Error::damaged(folder, "run", why));
+        };
+        let agent_state = Checkpoint::read(&checkpoint::path_of(&run.directory.checkpoints(), checkpoint::FINAL))?;
+        Ok(Self {
+            training_metrics: results.training_metrics,
+            eval_metrics: results.eval_metrics,
+            config: run.config,
+            run_dir: Some(folder.to_owned()),
+            final_env_state: environments_of(&agent_state),
+            complete: true,
+            stored: true,
+            training_seconds: agent_state.state.value(trainer::TRAINING_SECONDS)?,
+            agent_state,
+        })
+    }
+
+    /// Writes the agent alone.
+    pub fn save_agent(&self, path: &Path) -> Result<()> {
+        self.agent_state.write(path)
+    }
+
+    /// Reads an agent that [`save_agent`](Self::save_agent) or a run has written.
+    pub fn load_agent(path: &Path) -> Result<Checkpoint> {
+        Checkpoint::read(path)
+    }
+}
+
+/// The snapshots of environments in what an agent has saved.
+fn environments_of(checkpoint: &Checkpoint) -> State {
+    let mut state = State::default();
+    for (name, array) in checkpoint.state.arrays() {
+        if matches!(name.rsplit('.').next(), Some("environments" | "env")) {
+            state.put_array(name.clone(), array.clone());
+        }
+    }
+    state
+}
+
+/// Where the files of a session go.
+enum Place<'a> {
+    Nowhere,
+    /// Into a new folder below this one.
+    Below(&'a Path),
+    /// Into the folder of a run that goes on.
+    Again(RunDirectory, Lock, Option<Metadata>),
+}
+
+/// The folder of a session while it lasts.
+struct Open {
+    directory: RunDirectory,
+    metadata: Metadata,
+    _lock: Lock,
+}
+
+/// Trains and evaluates as a configuration says.
+///
+/// ```
+/// use phalanx_core::batch::BatchConfig;
+/// use phalanx_learn::{TrainOptions, create_config, train_and_evaluate};
+///
+/// let config = create_config("CartPole-v1", "ppo", &[("num_envs", "8"), ("total_timesteps", "4096")])?;
+/// let cart_pole = phalanx_envs::registry::find("CartPole-v1")?;
+/// let environments = |batch: &BatchConfig| cart_pole.batch(batch);
+/// let trained = train_and_evaluate(&config, &environments, TrainOptions::default())?;
+/// assert_eq!(trained.summary().training_global_steps, 4096);
+/// assert!(trained.run_dir.is_none(), "nothing is written unless a folder is given");
+/// # Ok::<(), phalanx_learn::Error>(())
+/// ```
+pub fn train_and_evaluate(
+    config: &Config,
+    environments: &dyn Environments,
+    options: TrainOptions<'_>,
+) -> Result<TrainingResults> {
+    if let Some(checkpoint) = options.resume_from {
+        check_settings(config, checkpoint, Path::new("the agent"))?;
+    }
+    let place = options.root.map_or(Place::Nowhere, Place::Below);
+    session(config, environments, place, options.resume_from, options.host, observer_of(options.observer))
+}
+
+fn observer_of<'a>(observer: Option<&'a mut dyn Observer>) -> &'a mut dyn Observer {
+    /// Who does not look.
+    struct Nobody;
+    impl Observer for Nobody {}
+    // It has no size, so nothing is allocated.
+    observer.unwrap_or_else(|| Box::leak(Box::new(Nobody)))
+}
+
+/// Goes on with a run from its last complete checkpoint, to the same bits as if it had not stopped.
+///
+/// `options` have neither root nor state: both are those of the run.
+///
+/// ```
+/// use phalanx_core::batch::BatchConfig;
+/// use phalanx_learn::{TrainOptions, create_config, resume, train_and_evaluate};
+///
+/// let settings = [("num_envs", "8"), ("total_timesteps", "4096"), ("save_agent_checkpoint", "true")];
+/// let config = create_config("CartPole-v1", "ppo", &settings)?;
+/// let cart_pole = phalanx_envs::registry::find("CartPole-v1")?;
+/// let environments = |batch: &BatchConfig| cart_pole.batch(batch);
+/// let root = tempfile::tempdir().unwrap();
+/// let stop = &mut |progress: &phalanx_learn::trainer::Progress| progress.global_step < 2048;
+/// let options = TrainOptions { root: Some(root.path()), observer: Some(stop), ..TrainOptions::default() };
+/// let begun = train_and_evaluate(&config, &environments, options)?;
+/// assert!(!begun.complete);
+///
+/// let ended = resume(&begun.run_dir.unwrap(), &environments, TrainOptions::default())?;
+/// assert_eq!(ended.summary().training_global_steps, 4096);
+/// # Ok::<(), phalanx_learn::Error>(())
+/// ```
+pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions<'_>) -> Result<TrainingResults> {
+    let observer = observer_of(options.observer);
+    let lock = load_run(run)?.directory.lock()?;
+    // Read again, now that nobody else writes.
+    let found = load_run(run)?;
+    found.warnings.iter().for_each(|warning| observer.warning(&format!("{warning}; it will be written anew")));
+    if found.results.is_some() && found.metadata.as_ref().is_some_and(|metadata| metadata.status == Status::Ok) {
+        return TrainingResults::load(run);
+    }
+    found.directory.remove_unfinished(&lock)?;
+    let Some(last) = found.last_checkpoint()? else {
+        let why = "it has no checkpoint to go on from (see run.checkpoint_frequency and run.save_agent_checkpoint)";
+        return Err(Error::damaged(run, "run", why));
+    };
+    last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
+    check_settings(&found.config, &last.checkpoint, &last.path)?;
+    let place = Place::Again(found.directory, lock, found.metadata);
+    session(&found.config, environments, place, Some(&last.checkpoint), options.host, observer)
+}
+
+/// Refuses to go on with other settings than those that led here.
+fn check_settings(config: &Config, checkpoint: &Checkpoint, path: &Path) -> Result<()> {
+    let then = Config::from_toml(&checkpoint.config)?;
+    config.difference(&then).map_or(Ok(()), |(key, then, now)| {
+        Err(Error::OtherSettings { path: path.display().to_string(), key, then, now })
+    })
+}
+
+/// Trains from a moment on until the end or an interruption, and keeps the run's metadata while it does.
+fn session(
+    config: &Config,
+    environments: &dyn Environments,
+    place: Place<'_>,
+    resume_from: Option<&Checkpoint>,
+    host: Host,
+    observer: &mut dyn Observer,
+) -> Result<TrainingResults> {
+    let observer = RefCell::new(observer);
+    let (start, now) = (Instant::now(), SystemTime::now());
+    let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
+    let new_metadata = || Metadata {
+        git_hash: host.git_hash.clone(),
+        cores: host.cores,
+        ..Metadata::new("training", config, now, trainer::threads(config))
+    };
+    let (mut place, open) = (Some(place), RefCell::new(None));
+    let mut folder = || {
+        let (directory, lock, metadata) = match place.take() {
+            None | Some(Place::Nowhere) => return Ok(None),
+            Some(Place::Below(root)) => {
+                let directory = RunDirectory::create(root, config, now)?;
+                let lock = directory.lock()?;
+                (directory, lock, None)
+            }
+            Some(Place::Again(directory, lock, metadata)) => (directory, lock, metadata),
+        };
+        let mut metadata = metadata.unwrap_or_else(new_metadata);
+        metadata.begin(now, step.get());
+        directory.write_metadata(&metadata)?;
+        observer.borrow_mut().started(directory.path());
+        *open.borrow_mut() = Some(Open { directory: directory.clone(), metadata, _lock: lock });
+        Ok(Some(directory))
+    };
+    let mut stored = None;
+    let mut told = |progress: &Progress| {
+        step.set(progress.global_step);
+        // With every checkpoint, so that a kill loses no more of the time than of the work.
+        if std::mem::replace(&mut stored, progress.stored) != progress.stored
+            && let Some(Open { directory, metadata, .. }) = &mut *open.borrow_mut()
+        {
+            metadata.update(start.elapsed().as_secs_f64(), step.get(), Status::Running);
+            // That it cannot be written will be said at the end.
+            let _ = directory.write_metadata(metadata);
+        }
+        observer.borrow_mut().progress(progress)
+    };
+    let trained = trainer::train(config, environments, &mut folder, resume_from, &mut told);
+
+    let mut run_dir = None;
+    let mut noted = Ok(());
+    if let Some(Open { directory, mut metadata, .. }) = open.into_inner() {
+        let status = match &trained {
+            Ok(trained) if trained.complete => Status::Ok,
+            Ok(_) => Status::Interrupted,
+            Err(_) => Status::Error,
+        };
+        metadata.update(start.elapsed().as_secs_f64(), step.get(), status);
+        metadata.error = trained.as_ref().err().map(ToString::to_string);
+        noted = directory.write_metadata(&metadata);
+        run_dir = Some(directory.path().to_owned());
+    }
+    // What ended the training is said rather than that it could not be noted.
+    let trained = trained?;
+    noted?;
+    Ok(TrainingResults {
+        final_env_state: environments_of(&trained.checkpoint),
+        agent_state: trained.checkpoint,
+        training_metrics: trained.results.training_metrics,
+        eval_metrics: trained.results.eval_metrics,
+        config: config.clone(),
+        run_dir,
+        complete: trained.complete,
+        stored: trained.stored,
+        training_seconds: trained.training_seconds,
+    })
+}
+
+/// How an agent is evaluated, beside what the configuration says.
+#[derive(Debug, Default)]
+pub struct EvalOptions<'a> {
+    /// The trained agent; without it, the agent as it begins.
+    pub agent_state: Option<Checkpoint>,
+    /// Whether the episodes come back with the results.
+    pub return_episodes: bool,
+    /// The folder that a folder with the episodes is made in; without it nothing is written.
+    pub save_episodes: Option<&'a Path>,
+    /// For the metadata of that folder.
+    pub host: Host,
+}
+
+/// What came out of an evaluation. Deviations are those of the numbers themselves.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the fields are named after what they hold
+pub struct EvaluationResults {
+    pub mean_return: f64,
+    pub std_return: f64,
+    pub min_return: f64,
+    pub max_return: f64,
+    pub mean_length: f64,
+    pub std_length: f64,
+    pub min_length: f64,
+    pub max_length: f64,
+    /// Violated constraints of an episode, summed over its steps; `None` without constraints.
+    pub mean_cost: Option<f64>,
+    /// The part of the episodes that the task itself ended.
+    pub termination_rate: f64,
+    pub episode_returns: Vec<f64>,
+    pub episode_lengths: Vec<u32>,
+    pub num_episodes: usize,
+    pub seed: u64,
+    pub config: Config,
+    /// Where the episodes were saved.
+    pub run_dir: Option<PathBuf>,
+    /// What was seen and done, if that was asked for.
+    pub episodes: Option<Vec<Episode>>,
+    /// The agent that was given.
+    pub agent_state: Option<Checkpoint>,
+}
+
+/// The figures most ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // as in [`EvaluationResults`]
+pub struct EvaluationSummary {
+    pub mean_return: f64,
+    pub std_return: f64,
+    pub min_return: f64,
+    pub max_return: f64,
+    pub mean_length: f64,
+    pub num_episodes: usize,
+    pub termination_rate: f64,
+}
+
+impl EvaluationResults {
+    /// The figures most ask for.
+    pub fn summary(&self) -> EvaluationSummary {
+        let &Self {
+            mean_return, std_return, min_return, max_return, mean_length, num_episodes, termination_rate, ..
+        } = self;
+        EvaluationSummary {
+            mean_return,
+            std_return,
+            min_return,
+            max_return,
+            mean_length,
+            num_episodes,
+            termination_rate,
+        }
+    }
+}
+
+/// Plays `run.eval_rollouts` whole episodes with an agent's best actions, from the start states that evaluations have
+/// while training.
+///
+/// ```
+/// use phalanx_core::batch::BatchConfig;
+/// use phalanx_learn::{EvalOptions, create_eval_config, evaluate};
+///
+/// let config = create_eval_config("CartPole-v1", "random", &[("eval_rollouts", "100")])?;
+/// let cart_pole = phalanx_envs::registry::find("CartPole-v1")?;
+/// let environments = |batch: &BatchConfig| cart_pole.batch(batch);
+/// let found = evaluate(&config, &environments, EvalOptions { return_episodes: true, ..EvalOptions::default() })?;
+/// assert!((15.0..30.0).contains(&found.summary().mean_return));
+/// assert_eq!(found.episodes.unwrap()[0].length(), found.episode_lengths[0] as usize);
+/// # Ok::<(), phalanx_learn::Error>(())
+/// ```
+pub fn evaluate(
+    config: &Config,
+    environments: &dyn Environments,
+    options: EvalOptions<'_>,
+) -> Result<EvaluationResults> {
+    let EvalOptions { agent_state, return_episodes, save_episodes, host } = options;
+    let (start, now) = (Instant::now(), SystemTime::now());
+    let pool = trainer::pool(config)?;
+    let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
+    let keep = return_episodes || save_episodes.is_some();
+    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep)?;
+    let mut run_dir = None;
+    if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
+        let directory = RunDirectory::create(root, config, now)?;
+        let global_step = agent_state.as_ref().map_or(0, |agent| agent.global_step);
+        let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, 0) };
+        for (number, episode) in episodes.iter().enumerate() {
+            episode.write(&directory.episodes(global_step), number, origin)?;
+        }
+        if config.run.eval_render_videos {
+            let mut store = |number: usize, gif: &[u8]| directory.write_video(global_step, number, gif);
+            trainer::draw(config, environments, 0, episodes, &mut store)?;
+        }
+        let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
+        (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);
+        metadata.begin(now, global_step);
+        metadata.update(start.elapsed().as_secs_f64(), global_step, Status::Ok);
+        directory.write_metadata(&metadata)?;
+        run_dir = Some(directory.path().to_owned());
+    }
+    let [returns, lengths] = [found.return_summary(), found.length_summary()].map(|spread| {
+        let none = Spread { mean: f64::NAN, std: f64::NAN, min: f64::NAN, max: f64::NAN };
+        spread.unwrap_or(none)
+    });
+    Ok(EvaluationResults {
+        mean_return: returns.mean,
+        std_return: returns.std,
+        min_return: returns.min,
+        max_return: returns.max,
+        mean_length: lengths.mean,
+        std_length: lengths.std,
+        min_length: lengths.min,
+        max_length: lengths.max,
+        mean_cost: found.cost_summary().map(|costs| costs.mean),
+        termination_rate: found.termination_rate(),
+        num_episodes: found.returns.len(),
+        seed: config.run.seed,
+        config: config.clone(),
+        run_dir,
+        episodes: found.episodes.filter(|_| return_episodes),
+        episode_returns: found.returns,
+        episode_lengths: found.lengths,
+        agent_state,
+    })
+}

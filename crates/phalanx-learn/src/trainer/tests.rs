@@ -1,0 +1,204 @@
+//! Runs in memory: what stops and goes on comes to the same as what does not stop.
+
+use super::*;
+use crate::api::{TrainOptions, TrainingResults, resume, train_and_evaluate};
+use crate::run::config::create_config;
+use crate::run::directory::{Status, load_run};
+
+fn cart_pole(config: &BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> {
+    phalanx_envs::registry::find("CartPole-v1").unwrap().batch(config)
+}
+
+/// Two hundred and fifty steps of each of four environments; learning starts in the middle.
+fn dqn(more: &[(&str, &str)]) -> Config {
+    let settings = [
+        ("num_envs", "4"),
+        ("total_timesteps", "1000"),
+        ("learning_starts", "500"),
+        ("buffer_size", "200"),
+        ("batch_size", "8"),
+        ("hidden", "[8]"),
+        ("eval_frequency", "50"),
+        ("eval_rollouts", "3"),
+        ("eval_max_steps", "20"),
+    ];
+    create_config("CartPole-v1", "dqn", &[&settings, more].concat()).unwrap()
+}
+
+fn trained(config: &Config, options: TrainOptions<'_>) -> TrainingResults {
+    train_and_evaluate(config, &cart_pole, options).unwrap()
+}
+
+/// Metrics as a file has them, where what is no number is equal to itself.
+fn metrics(results: &TrainingResults) -> String {
+    serde_json::to_string(&(&results.training_metrics, &results.eval_metrics)).unwrap()
+}
+
+#[test]
+fn a_run_that_stops_anywhere_goes_on_to_the_same_bits_and_figures() {
+    let config = dqn(&[]);
+    let whole = trained(&config, TrainOptions::default());
+    assert!(whole.complete);
+    // Within an interval of the log (5 steps), at an evaluation, before and after learning starts.
+    for stop in [4, 96, 200, 404, 612, 996] {
+        let mut until = |progress: &Progress| progress.global_step < stop;
+        let begun = trained(&config, TrainOptions { observer: Some(&mut until), ..TrainOptions::default() });
+        assert!(!begun.complete && begun.agent_state.global_step == stop, "{stop}");
+        let options = TrainOptions { resume_from: Some(&begun.agent_state), ..TrainOptions::default() };
+        let ended = trained(&config, options);
+        assert_eq!(metrics(&ended), metrics(&whole), "stopped at {stop}");
+        assert!(ended.agent_state.state.arrays() == whole.agent_state.state.arrays(), "stopped at {stop}");
+        assert!(ended.training_seconds > begun.training_seconds, "earlier time counts, too");
+        assert_eq!(ended.final_env_state, whole.final_env_state);
+        assert_eq!(ended.final_env_state.arrays().len(), 1);
+    }
+}
+
+#[test]
+fn neither_evaluations_nor_checkpoints_change_what_is_learnt_or_logged() {
+    let one = trained(&dqn(&[]), TrainOptions::default());
+    let more = [("eval_frequency", "0"), ("eval_rollouts", "1"), ("checkpoint_frequency", "7"), ("threads", "2")];
+    let root = tempfile::tempdir().unwrap();
+    let other = trained(&dqn(&more), TrainOptions { root: Some(root.path()), ..TrainOptions::default() });
+    let agent = |results: &TrainingResults| results.agent_state.state.state("agent");
+    assert!(agent(&one).arrays() == agent(&other).arrays());
+    assert_eq!(one.eval_metrics.global_steps, [200, 400, 600, 800, 1000]);
+    assert_eq!(other.eval_metrics.global_steps, [1000]);
+    let logged = |results: &TrainingResults| serde_json::to_string(&results.training_metrics).unwrap();
+    assert_eq!(logged(&one), logged(&other));
+}
+
+/// Losses begin when learning does; every column has every row.
+#[test]
+fn the_columns_of_the_results_have_one_length() {
+    let metrics = trained(&dqn(&[]), TrainOptions::default()).training_metrics;
+    let rows = metrics.global_steps.len();
+    assert!(metrics.agent_metrics.contains_key("losses/td_loss"));
+    for (tag, column) in &metrics.agent_metrics {
+        assert_eq!(column.len(), rows, "{tag}");
+    }
+    let losses = &metrics.agent_metrics["losses/td_loss"];
+    assert!(losses[0].is_nan() && losses[rows - 1].is_finite());
+    assert_eq!((metrics.loss.len(), metrics.reward.len(), metrics.steps_per_env.len()), (rows, rows, rows));
+}
+
+/// The names in a folder of checkpoints.
+fn checkpoints(run: &std::path::Path) -> Vec<String> {
+    checkpoint::names(&run.join("checkpoints")).unwrap()
+}
+
+#[test]
+fn only_a_run_that_came_to_its_end_is_final() {
+    let root = tempfile::tempdir().unwrap();
+    let mut until = |progress: &Progress| progress.global_step < 404;
+    let config = dqn(&[("save_agent_checkpoint", "true")]);
+    let options = TrainOptions { root: Some(root.path()), observer: Some(&mut until), ..TrainOptions::default() };
+    let begun = trained(&config, options);
+    let path = begun.run_dir.unwrap();
+    assert!(begun.stored);
+    assert_eq!(checkpoints(&path), ["step_00000404"]);
+    let run = load_run(&path).unwrap();
+    assert_eq!((run.results, run.metadata.unwrap().status), (None, Status::Interrupted));
+
+    std::fs::write(path.join("checkpoints/.tmp-killed"), "half a file").unwrap();
+    let ended = resume(&path, &cart_pole, TrainOptions::default()).unwrap();
+    assert!(!path.join("checkpoints/.tmp-killed").exists());
+    assert_eq!(checkpoints(&path), ["final", "step_00000404"]);
+    assert_eq!(TrainingResults::load(&path).unwrap().agent_state, ended.agent_state);
+    let metadata = load_run(&path).unwrap().metadata.unwrap();
+    let steps: Vec<_> = metadata.sessions.iter().map(|session| (session.from_step, session.to_step)).collect();
+    assert_eq!(steps, [(0, 404), (404, 1000)]);
+    assert_eq!(metadata.status, Status::Ok);
+    assert!(metadata.duration_seconds >= metadata.sessions[1].duration_seconds);
+
+    // Killed after its last checkpoint and before its results: not complete, but only the results are missing.
+    std::fs::remove_file(path.join("results.json")).unwrap();
+    resume(&path, &cart_pole, TrainOptions::default()).unwrap();
+    assert_eq!(metrics(&TrainingResults::load(&path).unwrap()), metrics(&ended));
+    let before = load_run(&path).unwrap().metadata;
+    resume(&path, &cart_pole, TrainOptions::default()).unwrap();
+    assert_eq!(load_run(&path).unwrap().metadata, before, "nothing was left to do");
+}
+
+#[test]
+fn without_a_checkpoint_nothing_is_promised() {
+    let root = tempfile::tempdir().unwrap();
+    let mut until = |progress: &Progress| progress.global_step < 404;
+    let options = TrainOptions { root: Some(root.path()), observer: Some(&mut until), ..TrainOptions::default() };
+    let begun = trained(&dqn(&[]), options);
+    assert!(!begun.stored);
+    let message = resume(&begun.run_dir.unwrap(), &cart_pole, TrainOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("it has no checkpoint to go on from"), "{message}");
+}
+
+#[test]
+fn other_settings_are_refused() {
+    let begun = trained(&dqn(&[]), TrainOptions::default());
+    let options = TrainOptions { resume_from: Some(&begun.agent_state), ..TrainOptions::default() };
+    let message = train_and_evaluate(&dqn(&[("gamma", "0.5")]), &cart_pole, options).unwrap_err().to_string();
+    assert_eq!(message, "the agent was made with agent.gamma = 0.99, but the run now has 0.5");
+}
+
+#[test]
+fn results_are_saved_and_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = dqn(&[("total_timesteps", "100")]);
+    let results = trained(&config, TrainOptions::default());
+    let path = folder.path().join("kept");
+    results.save(&path).unwrap();
+    let loaded = TrainingResults::load(&path).unwrap();
+    assert_eq!((loaded.summary(), &loaded.agent_state), (results.summary(), &results.agent_state));
+    assert_eq!(metrics(&loaded), metrics(&results));
+    assert!(results.save(&path).is_err(), "a run is never overwritten");
+    let agent = folder.path().join("agent.safetensors");
+    results.save_agent(&agent).unwrap();
+    assert_eq!(TrainingResults::load_agent(&agent).unwrap(), results.agent_state);
+}
+
+/// Draws the last state as text.
+struct Drawn;
+
+impl Environments for Drawn {
+    fn batch(&self, config: &BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> {
+        cart_pole(config)
+    }
+
+    fn film(&self) -> Option<&crate::environments::Draw<'_>> {
+        Some(&|film: &Film<'_>| Ok(format!("{:?} at {} fps", film.states.last().unwrap(), film.fps).into_bytes()))
+    }
+}
+
+#[test]
+fn episodes_are_kept_by_steps_and_drawn_from_their_states() {
+    let root = tempfile::tempdir().unwrap();
+    // Every 50 steps there is an evaluation, and after every 75 the next one is kept: at 100, 150, 250.
+    let config = dqn(&[
+        ("eval_episode_save_frequency", "75"),
+        ("eval_episode_save_count", "2"),
+        ("eval_render_videos", "true"),
+        ("eval_video_fps", "25"),
+    ]);
+    let results = train_and_evaluate(&config, &Drawn, TrainOptions { root: Some(root.path()), ..Default::default() });
+    let path = results.unwrap().run_dir.unwrap();
+    for (folder, extension) in [("episodes", "npz"), ("videos", "gif")] {
+        let mut found: Vec<_> = std::fs::read_dir(path.join(folder)).unwrap().map(|e| e.unwrap().path()).collect();
+        found.sort();
+        let names = ["step_00000400", "step_00000600", "step_00001000"];
+        assert_eq!(found, names.map(|name| path.join(folder).join(name)));
+        let files: Vec<_> = (0..3).map(|k| found[0].join(format!("episode_{k:04}.{extension}")).exists()).collect();
+        assert_eq!(files, [true, true, false]);
+    }
+    let text = std::fs::read_to_string(path.join("videos/step_00000400/episode_0000.gif")).unwrap();
+    assert!(text.ends_with("] at 25 fps"), "{text}");
+
+    let refused = train_and_evaluate(&config, &cart_pole, TrainOptions::default()).unwrap_err().to_string();
+    assert_eq!(refused, "run.eval_render_videos is true, but nothing draws these environments");
+}
+
+#[test]
+fn intervals_are_passed_once() {
+    assert_eq!([0, 9, 10, 11].map(|step| next_multiple(step, 10, 25)), [10, 10, 20, 20]);
+    assert_eq!((next_multiple(20, 10, 25), next_multiple(3, 0, 25)), (25, 25));
+    assert_eq!([(0, 9), (9, 10), (10, 19), (19, 40)].map(|(a, b)| passes(10, a, b)), [false, true, false, true]);
+    assert!(!passes(0, 0, 100));
+}
