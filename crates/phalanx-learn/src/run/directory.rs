@@ -60,6 +60,17 @@ impl RunDirectory {
         unreachable!("the names do not end")
     }
 
+    /// Makes the folder `path`, which must not exist, and stores the configuration in it.
+    pub fn create_at(path: PathBuf, config: &Config) -> Result<Self> {
+        if let Some(parent) = path.parent() {
+            files::make_folder(parent)?;
+        }
+        fs::create_dir(&path).map_err(Error::write(&path))?;
+        let directory = Self { path };
+        files::replace_quickly(&directory.path.join(CONFIG), config.to_toml().as_bytes())?;
+        Ok(directory)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -126,6 +126,11 @@ pub fn train(
     Ok(Trained { results, learner, complete, training_seconds })
 }
 
+/// Refuses what [`train`] would refuse before it begins.
+pub fn check(config: &Config, make: &MakeBatch<'_>) -> Result<()> {
+    build::learner(config, make, &Arc::new(Pool::new(1))).map(drop)
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
