@@ -176,7 +176,7 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         ("[1e-3, 1e-5]", "[1e-3, -1]", "agent.learning_rate is -1, but must be above 0"),
         ("agent.learning_rate", "agent.learning_rat", "did you mean 'learning_rate'"),
         ("\"CartPole-v1\"", "\"CartPole-v2\"", "did you mean 'CartPole-v1'"),
-        ("num_envs = 8", "num_envs = 7", "must divide"),
+        ("num_envs = 8", "num_envs = 4096", "must be at least run.num_envs = 4096"),
         ("agent.learning_rate = [1e-3, 1e-5]", "env.gravty = [9.8]", "gravty"),
         ("agent = \"ppo\"", "agent = \"dqn\"\nenv.x = 1", "is no usable"),
     ] {
