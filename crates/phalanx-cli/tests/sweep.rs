@@ -170,7 +170,7 @@ fn a_dry_run_lists_the_runs_and_writes_nothing() {
 #[test]
 fn what_is_wrong_is_said_before_anything_is_written() {
     for (from, to, part) in [
-        ("[sweep]", "[swep]", "section [sweep] is missing"),
+        ("[sweep]", "[swep]", "unknown section 'swep'"),
         ("seeds", "seads", "did you mean 'seeds'"),
         ("[1e-3, 1e-5]", "[]", "is an empty list"),
         ("[1e-3, 1e-5]", "[1e-3, -1]", "agent.learning_rate is -1, but must be above 0"),
@@ -205,7 +205,7 @@ fn curves_of_a_sweep_are_drawn_with_a_line_for_each_configuration() {
     let document = json(&run(folder.path(), &["plot", "sweeps/small", "--json"]));
     let lines = document["lines"].as_array().unwrap();
     assert_eq!(lines.len(), 2);
-    assert_eq!(lines[0]["name"], "ppo, learning_rate 0.001");
+    assert_eq!(lines[0]["name"], "learning_rate 0.001");
     assert_eq!(lines[0]["seeds"], serde_json::json!([1, 2]));
     assert_eq!(lines[0]["x"], serde_json::json!([512.0, 1024.0, 1536.0, 2048.0]));
     let results: Value = serde_json::from_slice(&fs::read(sweep.join("results.json")).unwrap()).unwrap();

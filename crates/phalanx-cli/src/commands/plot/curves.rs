@@ -82,7 +82,9 @@ pub(super) fn groups(curves: Vec<Curve>) -> Vec<Group> {
             if kinds.iter().any(|(other, _)| other != env) {
                 parts.push(env.clone());
             }
-            parts.push(agent.clone());
+            if kinds.iter().any(|(_, other)| other != agent) {
+                parts.push(agent.clone());
+            }
             // Agents have settings of their own: only those of the same kind are compared.
             let alike = || (0..groups.len()).filter(|other| kinds[*other] == kinds[this]).map(|other| &groups[other].0);
             for (key, value) in &groups[this].0 {
@@ -92,7 +94,7 @@ pub(super) fn groups(curves: Vec<Curve>) -> Vec<Group> {
                     parts.push(format!("{short} {value}"));
                 }
             }
-            parts.join(", ")
+            if parts.is_empty() { agent.clone() } else { parts.join(", ") }
         })
         .collect();
     groups.into_iter().zip(names).map(|((_, curves), name)| Group { name, curves }).collect()

@@ -278,5 +278,9 @@ fn figure(args: &PlotArgs, lines: &[(Group, Vec<Datum>)]) -> Plot {
         (true, IntervalKind::T) => "lines: mean over seeds; bands: its 95 % t interval".to_owned(),
         (true, IntervalKind::Bootstrap) => "lines: mean over seeds; bands: its 95 % bootstrap interval".to_owned(),
     };
-    Plot::new(title, PlotAxis::linear(args.x.label()), PlotAxis::linear(described(&args.metric)), layers).note(note)
+    let end = lines.iter().flat_map(|(_, line)| line).map(|datum| datum.x).fold(0.0, f64::max);
+    let x = PlotAxis::linear(args.x.label());
+    // No longer than the runs, if they had a length.
+    let x = if end > 0.0 { x.range(0.0, end) } else { x };
+    Plot::new(title, x, PlotAxis::linear(described(&args.metric)), layers).note(note)
 }
