@@ -6,6 +6,8 @@
 
 mod autotune_proof;
 mod lab_proof;
+mod learn_comparison;
+mod learn_proof;
 mod python;
 mod steps;
 mod workspace;
@@ -22,7 +24,9 @@ Commands:
   test            Check formatting and lints, run every test, compare with Gymnasium, SciPy, autograd and GillesPy2
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
-  lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)";
+  lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
+  learn-proof [X] Train with every preset that must reach something, and say whether it does (about ten minutes)
+  learn-comparison  Time to solve CartPole-v1 with PPO: Stable-Baselines3 and PureJaxRL against `phalanx train`";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +36,9 @@ fn main() -> ExitCode {
         ["oracles"] => oracles(),
         ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
         ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
+        ["learn-proof"] => learn_proof::prove(&Workspace::of_this_program(), None),
+        ["learn-proof", wanted] => learn_proof::prove(&Workspace::of_this_program(), Some(wanted)),
+        ["learn-comparison"] => learn_comparison::compare(&Workspace::of_this_program()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

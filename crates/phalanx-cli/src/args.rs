@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Train(crate::commands::train::TrainArgs),
     /// Judge the agent of a run by whole episodes with its best actions
     Evaluate(crate::commands::evaluate::EvaluateArgs),
+    /// Train with many settings and seeds, and tell which were best
+    Sweep(crate::commands::sweep::SweepArgs),
+    /// Draw the learning curves of runs
+    Plot(crate::commands::plot::PlotArgs),
     /// Measure, compare, keep and judge speed and memory
     Bench(crate::commands::bench::BenchArgs),
     /// Show all runs of `bench baseline` side by side (the same as `bench compare`)

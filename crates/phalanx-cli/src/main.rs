@@ -71,6 +71,8 @@ fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
         },
         Command::Train(args) => commands::train::run(&args, start),
         Command::Evaluate(args) => commands::evaluate::run(&args),
+        Command::Sweep(args) => commands::sweep::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
         Command::Bench(args) => commands::bench::run(&args, start),
         Command::Compare(args) => commands::bench::compare(&args),
         Command::Devices(args) => commands::devices::run(&args),

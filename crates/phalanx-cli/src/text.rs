@@ -40,9 +40,31 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{scaled:.1} {unit}")
 }
 
+/// Text in columns: the first flush left, the others flush right. Every row has a cell for each column.
+pub(crate) fn columns(header: &[&str], rows: &[impl AsRef<[String]>]) -> String {
+    let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+    let rows = || std::iter::once(header.as_slice()).chain(rows.iter().map(AsRef::as_ref));
+    let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, width))| match i {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["CartPole-v1", "1"], ["µ", "10 000"]].map(|row| row.map(str::to_owned));
+        assert_eq!(columns(&["env", "envs"], &rows), "env            envs\nCartPole-v1       1\nµ            10 000\n");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -34,6 +34,8 @@ pub struct Host {
 pub struct TrainOptions<'a> {
     /// The folder that the run's own folder is made in; without it nothing is written.
     pub root: Option<&'a Path>,
+    /// The run's own folder, which must not be there yet, if not one named after the time below `root`.
+    pub run_dir: Option<&'a Path>,
     /// What another run with the same settings came to, to go on from there.
     pub resume_from: Option<&'a Checkpoint>,
     /// For the run's metadata.
@@ -155,6 +157,8 @@ enum Place<'a> {
     Nowhere,
     /// Into a new folder below this one.
     Below(&'a Path),
+    /// Into this folder, which is not there yet.
+    At(&'a Path),
     /// Into the folder of a run that goes on.
     Again(RunDirectory, Lock, Option<Metadata>),
 }
@@ -188,7 +192,8 @@ pub fn train_and_evaluate(
     if let Some(checkpoint) = options.resume_from {
         check_settings(config, checkpoint, Path::new("the agent"))?;
     }
-    let place = options.root.map_or(Place::Nowhere, Place::Below);
+    let below = || options.root.map_or(Place::Nowhere, Place::Below);
+    let place = options.run_dir.map_or_else(below, Place::At);
     session(config, environments, place, options.resume_from, options.host, observer_of(options.observer))
 }
 
@@ -271,8 +276,11 @@ fn session(
     let mut folder = || {
         let (directory, lock, metadata) = match place.take() {
             None | Some(Place::Nowhere) => return Ok(None),
-            Some(Place::Below(root)) => {
-                let directory = RunDirectory::create(root, config, now)?;
+            Some(new @ (Place::Below(path) | Place::At(path))) => {
+                let directory = match new {
+                    Place::At(_) => RunDirectory::create_at(path, config)?,
+                    _ => RunDirectory::create(path, config, now)?,
+                };
                 let lock = directory.lock()?;
                 (directory, lock, None)
             }

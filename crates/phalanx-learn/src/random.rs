@@ -16,6 +16,8 @@ pub enum Purpose {
     Exploration = 129,
     /// Which transitions are learnt from, in which order.
     Batches = 130,
+    /// The settings that a sweep tries.
+    Hyperparameters = 160,
 }
 
 /// A stream of random numbers.

@@ -121,7 +121,7 @@ const EXCLUSIVE: [(&str, [&str; 2]); 4] = [
     ("run", ["steps_per_env", "total_timesteps"]),
 ];
 
-const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
+pub(crate) const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
 
 /// The configuration for an environment and an agent: their preset, and `settings` over it.
 ///
@@ -179,7 +179,8 @@ impl Config {
         Self::build(&[], Some((Path::new("config.toml"), text)), [])
     }
 
-    fn build<'a>(
+    /// The configuration of defaults under a file's text, if any, under overrides.
+    pub(crate) fn build<'a>(
         defaults: &[(&str, &str)],
         file: Option<(&Path, &str)>,
         overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -268,7 +269,7 @@ impl Config {
     }
 
     /// The section and the key that a possibly undotted name stands for.
-    fn resolve(&self, name: &str) -> Result<(&'static str, String)> {
+    pub(crate) fn resolve(&self, name: &str) -> Result<(&'static str, String)> {
         if name == "env" || name == "agent" {
             return Ok((if name == "env" { "env" } else { "agent" }, "name".to_owned()));
         }
@@ -484,7 +485,7 @@ fn typed(text: &str) -> Value {
     table.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-fn parse(path: &Path, text: &str) -> Result<Table> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Table> {
     text.parse::<Table>().map_err(|error| {
         let before = error.span().map_or(0, |span| span.start);
         let line = 1 + text.bytes().take(before).filter(|byte| *byte == b'\n').count();

@@ -58,6 +58,9 @@ impl RunDirectory {
 
     /// Makes this folder, which must not be there yet, and stores the configuration in it.
     pub fn create_at(path: &Path, config: &Config) -> Result<Self> {
+        if let Some(parent) = path.parent() {
+            files::make_folder(parent)?;
+        }
         Self::make(path, config).map_err(Error::write(path))?
     }
 

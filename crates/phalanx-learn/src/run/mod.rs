@@ -8,6 +8,7 @@
 //! | [`directory`] | the folder of a run: its names, metadata, results, and reading it back |
 //! | [`episodes`] | episodes as `.npz` files |
 //! | [`events`] | TensorBoard's event files |
+//! | [`log`] | the values of a tag, read back |
 //! | [`metrics`] | `metrics.csv` and `metrics.jsonl` |
 //! | [`settings`] | the types and ranges of settings |
 //!
@@ -22,6 +23,7 @@ pub mod directory;
 pub mod episodes;
 pub mod events;
 mod files;
+pub mod log;
 pub mod metrics;
 mod presets;
 pub mod settings;

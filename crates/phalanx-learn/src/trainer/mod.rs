@@ -133,6 +133,11 @@ pub fn train(
     trainer.finish(complete)
 }
 
+/// Refuses what [`train`] would refuse before it begins.
+pub fn check(config: &Config, environments: &dyn Environments) -> Result<()> {
+    build::learner(config, &|batch| environments.batch(batch), &Arc::new(Pool::new(1))).map(drop)
+}
+
 /// The threads of a run.
 pub(crate) fn pool(config: &Config) -> Result<Arc<Pool>> {
     let threads = threads(config);

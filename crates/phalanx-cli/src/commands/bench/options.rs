@@ -16,6 +16,7 @@ use crate::args::{OutputArgs, key_value, policy_name};
 use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;
+use crate::text;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
@@ -215,29 +216,5 @@ pub(crate) fn print_noise(guards: &Readings) {
 
 /// Text in columns: the first flush left, the others flush right.
 pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let header = header.map(str::to_owned);
-    let width = |column: usize| {
-        let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    std::iter::once(&header).chain(rows).map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_aligned() {
-        let rows = [["CartPole-v1", "1"], ["µ", "10 000"]].map(|row| row.map(str::to_owned));
-        assert_eq!(columns(["env", "envs"], &rows), "env            envs\nCartPole-v1       1\nµ            10 000\n");
-    }
+    text::columns(&header, rows)
 }

@@ -38,6 +38,9 @@ pub(crate) const ALL: &[Preset] = &[
     preset!("pqn", "gene-circuit"),
     preset!("q_learning", "TicTacToe-v0"),
     preset!("pid", "CartPole-v1"),
+    preset!("pid", "gene-circuit"),
+    preset!("pid", "ChemicalReactor-v0"),
+    preset!("bangbang", "gene-circuit"),
     preset!("bangbang", "MountainCar-v0"),
     preset!("bangbang", "MountainCarContinuous-v0"),
 ];

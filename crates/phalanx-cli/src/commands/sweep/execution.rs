@@ -1,0 +1,167 @@
+//! The runs of a sweep, several at a time.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use phalanx_learn::run::config::Config;
+use phalanx_learn::run::directory::{Status, load_run};
+use phalanx_learn::run::log::Log;
+use phalanx_learn::sweep::Plan;
+use phalanx_learn::trainer::Progress;
+use phalanx_learn::{Error, TrainOptions, train_and_evaluate};
+
+use crate::commands::train::host;
+use crate::environments::Registered;
+use crate::failure::Failure;
+use crate::progress;
+
+/// What a run was worth, or why it came to nothing.
+pub(super) type Outcome = Result<f64, String>;
+
+/// A run of a sweep.
+pub(super) struct Task {
+    pub(super) configuration: usize,
+    pub(super) seed: u64,
+    /// Where it is, from the sweep's folder.
+    pub(super) name: String,
+    folder: PathBuf,
+    /// As it is stored: nothing of it depends on how many runs there are at a time.
+    config: Config,
+}
+
+impl Task {
+    pub(super) fn new(plan: &Plan, sweep: &Path, (configuration, seed): (usize, u64)) -> Self {
+        let name = format!("runs/c{configuration:04}-s{seed}");
+        let config = plan.configurations[configuration].run(seed);
+        Self { configuration, seed, folder: sweep.join(&name), name, config }
+    }
+}
+
+/// What came out of a run that has come to its end before; what is left of one that has not is removed.
+pub(super) fn earlier_outcome(task: &Task, metric: &str) -> Result<Option<Outcome>, Failure> {
+    if !task.folder.exists() {
+        return Ok(None);
+    }
+    // One that was killed in its first moments may not even have a configuration.
+    if let Ok(run) = load_run(&task.folder) {
+        let mut then = run.config;
+        // How many threads there were depends on how many runs there were at a time.
+        then.run.threads = task.config.run.threads;
+        if then != task.config {
+            let folder = task.folder.display();
+            return Err(Failure::input(format!("{folder} is a run with other settings than its sweep now has")));
+        }
+        if run.results.is_some() && run.metadata.is_some_and(|metadata| metadata.status == Status::Ok) {
+            return Ok(Some(judged(&task.folder, metric).map_err(|error| error.to_string())));
+        }
+    }
+    fs::remove_dir_all(&task.folder)
+        .map(|()| None)
+        .map_err(|error| Failure::Write { what: task.folder.display().to_string(), error })
+}
+
+/// What the workers tell.
+enum Event {
+    Steps(u64),
+    Done(usize, Outcome),
+}
+
+/// Runs the `open` ones of the tasks, and answers with what came out of those that were not interrupted.
+pub(super) fn execute(
+    plan: &Plan,
+    tasks: &[Task],
+    open: &[usize],
+    jobs: usize,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Vec<(usize, Outcome)> {
+    let jobs = jobs.min(open.len()).max(1);
+    let threads = (super::cores() / jobs).max(1);
+    let total = open.iter().map(|index| tasks[*index].config.run.total_timesteps()).sum();
+    let mut progress = progress::Progress::new("sweep", total, quiet);
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = channel();
+    let mut outcomes = Vec::with_capacity(open.len());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(index) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let outcome = attempt(&tasks[*index], &plan.metric, threads, stop, &sender);
+                    if let Some(outcome) = outcome {
+                        // Nobody to be told means that the program ends.
+                        let _ = sender.send(Event::Done(*index, outcome));
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for event in receiver {
+            match event {
+                Event::Steps(steps) => progress.advance(steps),
+                Event::Done(index, outcome) => {
+                    if let (Err(reason), false) = (&outcome, quiet) {
+                        progress.line(&format!("{} failed: {reason}", tasks[index].name));
+                    }
+                    outcomes.push((index, outcome));
+                    progress.tell(&format!("{} of {} runs", outcomes.len(), open.len()));
+                }
+            }
+        }
+    });
+    outcomes
+}
+
+/// Runs one; `None` if it was interrupted. Whatever goes wrong with it is no reason to end the others.
+fn attempt(task: &Task, metric: &str, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -> Option<Outcome> {
+    let run = AssertUnwindSafe(|| run(task, threads, stop, events));
+    match catch_unwind(run) {
+        Ok(Ok(true)) => Some(judged(&task.folder, metric).map_err(|error| error.to_string())),
+        Ok(Ok(false)) => None,
+        Ok(Err(error)) => Some(Err(error.to_string())),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+            Some(Err(format!("a defect of phalanx: {}", said.unwrap_or("a panic"))))
+        }
+    }
+}
+
+/// Answers whether it came to its end.
+fn run(task: &Task, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -> Result<bool, Failure> {
+    let mut config = task.config.clone();
+    config.run.threads.get_or_insert(threads);
+    let environments = Registered::find(&config.env.name)?;
+    let mut done = 0;
+    let mut watch = |now: &Progress| {
+        let steps = now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step));
+        // Nobody to be told means that the program ends.
+        let _ = events.send(Event::Steps(steps));
+        !stop.load(Ordering::Relaxed)
+    };
+    let options = TrainOptions {
+        run_dir: Some(&task.folder),
+        host: host(),
+        observer: Some(&mut watch),
+        ..TrainOptions::default()
+    };
+    Ok(train_and_evaluate(&config, &environments, options)?.complete)
+}
+
+/// The last value of the metric.
+fn judged(run: &Path, metric: &str) -> Result<f64, Error> {
+    let log = Log::read(run)?;
+    match log.points(metric) {
+        // Written only where there was a violation.
+        Err(_) if metric == "eval/cost/mean" => Ok(0.0),
+        points => points?
+            .last()
+            .map(|point| point.value)
+            .ok_or_else(|| Error::Value { name: metric.to_owned(), why: "it was never a number".to_owned() }),
+    }
+}
