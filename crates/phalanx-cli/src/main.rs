@@ -26,6 +26,8 @@ mod config_file;
 mod device;
 mod failure;
 mod files;
+mod learner_subject;
+mod learning;
 mod machine;
 mod monitoring;
 mod progress;

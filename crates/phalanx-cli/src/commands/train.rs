@@ -14,7 +14,7 @@ use phalanx_learn::run::directory::{Metadata, RunDirectory, Status, load_run};
 use phalanx_learn::trainer::{Trained, train};
 use serde::Serialize;
 
-use crate::commands::print_json;
+use crate::commands::{autotune, print_json};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::text;
@@ -31,6 +31,9 @@ pub(crate) struct TrainArgs {
     /// Go on with this run from its last complete checkpoint
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "settings"])]
     pub(crate) resume: Option<PathBuf>,
+    /// Find the chunk size and the threads that are fastest here first; remembered for the next time
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) auto_tune: bool,
     /// Folder that the run's own folder is made in
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
@@ -92,10 +95,19 @@ fn mentions(args: &TrainArgs, key: &str) -> Result<bool, Failure> {
     Ok(text.contains(key) || args.settings.iter().any(|setting| setting.contains(key)))
 }
 
+/// By the flag, the setting, or `PHALANX_AUTO_TUNE`.
+fn tuning_is_wanted(args: &TrainArgs, config: &Config) -> Result<bool, Failure> {
+    Ok(args.auto_tune || config.run.auto_tune || autotune::is_wanted(false, None)?)
+}
+
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let now = SystemTime::now();
     let Task { config, directory: mut earlier, checkpoint } = Task::new(args)?;
     let entry = registry::find(&config.env.name)?;
+    let config = match checkpoint.is_none() && tuning_is_wanted(args, &config)? {
+        true => autotune::for_training(config, args.quiet)?,
+        false => config,
+    };
     config.warnings().iter().for_each(|warning| say!("warning: {warning}"));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

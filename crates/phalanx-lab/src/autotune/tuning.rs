@@ -29,8 +29,6 @@ use crate::{Error, Result};
 const SEARCH_TIME: Duration = Duration::from_secs(12);
 /// The same for the number of threads.
 const THREADS_TIME: Duration = Duration::from_secs(4);
-/// Environments of an environment's profile.
-const PROFILE_ENVS: usize = 1000;
 /// Chunk size of an environment's profile.
 const PROFILE_CHUNK: usize = 16;
 
@@ -435,7 +433,8 @@ impl Tuning<'_> {
             }
         }
         let start = Instant::now();
-        let mut running = subject.start(PROFILE_ENVS, 1)?;
+        let num_envs = subject.profile_envs();
+        let mut running = subject.start(num_envs, 1)?;
         let steps = sample_steps(running.as_mut(), 1, PROFILE_CHUNK, self.request.sample)?;
         let sample = |_| timed(running.as_mut(), 1, steps, PROFILE_CHUNK).map(|taken| taken.step_ns);
         let times = (0..3).map(sample).collect::<Result<Vec<f64>>>()?;
@@ -444,7 +443,7 @@ impl Tuning<'_> {
             bytes_per_env: model.bytes_per_env,
             ns_per_step,
             env_hash: env_hash.to_owned(),
-            profiled_with_num_envs: PROFILE_ENVS,
+            profiled_with_num_envs: num_envs,
             profiled_at: self.now.time.rfc3339(),
             engine_version: Some(self.now.engine_version.to_owned()),
             fingerprint: Some(self.now.machine.fingerprint.clone()),

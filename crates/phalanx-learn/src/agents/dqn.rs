@@ -321,6 +321,14 @@ impl Learner for Dqn {
         self.learning.check_weights(self.global_step)
     }
 
+    fn relearn(&mut self, report: &mut Report) -> Result<u64> {
+        if self.replay.is_empty() {
+            return Ok(0);
+        }
+        self.update(report)?;
+        Ok(self.places.len() as u64)
+    }
+
     fn greedy(&self) -> Box<dyn Greedy> {
         let Learning { network, parameters, .. } = &self.learning;
         let frames = self.config.frame_stack_n.max(1);

@@ -16,6 +16,7 @@ use crate::run::agents::{AgentConfig, DqnConfig, PpoConfig, PqnConfig, QLearning
 use crate::run::config::Config;
 use crate::run::settings::{Course, Horizon};
 use crate::tabular::parallel::{Mode, ParallelSettings, parallel};
+use crate::tabular::single::single;
 use crate::tabular::{Schedule, Settings};
 use crate::world::World;
 
@@ -39,11 +40,12 @@ fn check(config: &Config) -> Result<()> {
         return Err(Error::setting("env.opponent", why));
     }
     let run = &config.run;
-    let unused = [
-        ("run.auto_tune", run.auto_tune),
-        ("run.scan_chunk_size", run.scan_chunk_size.is_some()),
-        ("run.eval_render_videos", run.eval_render_videos),
-    ];
+    if run.auto_tune {
+        let why = "is true, but has to be settled before training, as `phalanx train` does: give run.scan_chunk_size \
+                   and run.threads instead";
+        return Err(Error::setting("run.auto_tune", why));
+    }
+    let unused = [("run.eval_render_videos", run.eval_render_videos)];
     match unused.iter().find(|(_, given)| *given) {
         Some((key, _)) => Err(Error::setting(*key, "has no effect in training yet: leave it out")),
         None => Ok(()),
@@ -76,11 +78,19 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
         AgentConfig::QLearning(agent) => {
             let sharing = ParallelSettings {
                 mode: if agent.deterministic { Mode::Deterministic } else { Mode::Asynchronous },
-                threads: agent.num_workers.unwrap_or(ParallelSettings::default().threads),
+                // The number of asynchronous workers decides what is learnt, which that of threads must not.
+                threads: agent
+                    .num_workers
+                    .or(config.run.threads.filter(|_| agent.deterministic))
+                    .unwrap_or(ParallelSettings::default().threads),
                 shards: agent.shards,
                 steps_per_sync: agent.steps_per_sync as usize,
             };
             let alone = Arc::new(Pool::new(1));
+            if agent.deterministic && agent.shards == 1 {
+                // The same bits as one shard, without a copy to merge.
+                return single(of_table(agent, config), seed, batch(config.run.num_envs, seed, &alone)?);
+            }
             // Each part has its share of the environments.
             let parts = if agent.deterministic { sharing.shards } else { sharing.threads };
             let mut make = |seed: u64| batch((config.run.num_envs / parts).max(1), seed, &alone);

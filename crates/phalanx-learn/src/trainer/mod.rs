@@ -7,9 +7,11 @@
 //! | module | owns |
 //! |---|---|
 //! | `build` | an agent from its settings |
+//! | `chunk` | how far an agent learns before its driver has a look |
 //! | `journal` | what a run writes while it goes on |
 
 mod build;
+mod chunk;
 mod journal;
 
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use std::time::Instant;
 use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
 use phalanx_core::pool::Pool;
 
+pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::error::Result;
 use crate::evaluation::{Evaluation, Summary, evaluate};
@@ -126,6 +129,11 @@ pub fn train(
     Ok(Trained { results, learner, complete, training_seconds })
 }
 
+/// The agent of a configuration on its environments, untrained, as a run would begin with it.
+pub fn learner(config: &Config, make: &MakeBatch<'_>) -> Result<Box<dyn Learner>> {
+    build::learner(config, make, &Arc::new(Pool::new(config.run.threads.unwrap_or_else(cores))))
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -152,8 +160,8 @@ impl Trainer<'_> {
                 .min()
                 .expect("three intervals");
             let start = Instant::now();
-            // One unit at a time, so that a run can be ended soon.
-            self.learner.advance(goal, &mut self.report)?;
+            let chunk = run.scan_chunk_size.map(|steps| (steps as u64).saturating_mul(num_envs));
+            advance_chunk(self.learner.as_mut(), chunk, goal, &mut self.report)?;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
             let passed = |interval: u64| interval > 0 && step / interval > before / interval || step >= total;
