@@ -35,7 +35,7 @@ pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Res
 }
 
 /// The settings of a case. An agent with a buffer learns from the first transition on: what comes before is no training.
-fn config(case: &CaseSpec) -> Result<Config, Failure> {
+pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
     if !LEARNERS.contains(&case.agent.as_str()) {
         let known = LEARNERS.join(", ");
         let why = format!("the kind {} needs an agent that learns ({known}), but has '{}'", case.kind, case.agent);

@@ -190,6 +190,19 @@ pub enum Unit {
     Run,
 }
 
+impl Unit {
+    /// Several of them, for people.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::EnvStep | Self::AgentStep => "steps",
+            Self::Frame => "frames",
+            Self::Observation => "observations",
+            Self::Transition => "transitions",
+            Self::Run => "runs",
+        }
+    }
+}
+
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

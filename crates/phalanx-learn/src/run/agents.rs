@@ -319,7 +319,8 @@ pub enum AgentConfig {
 const LEARNERS: [&str; 4] = ["ppo", "dqn", "pqn", "q_learning"];
 
 impl AgentConfig {
-    /// The agent of a name, with its defaults.
+    /// The agent of a name, with its defaults. `tabular-fast` is tabular learning with a high constant learning rate and
+    /// an exploration that soon falls: dist_classicrl's advice for a first result.
     pub fn new(name: &str) -> Result<Self> {
         let classical = |policy: &str| POLICIES.iter().any(|(known, ..)| *known == policy);
         Ok(match name {
@@ -327,6 +328,11 @@ impl AgentConfig {
             "dqn" => Self::Dqn(DqnConfig::default()),
             "pqn" => Self::Pqn(PqnConfig::default()),
             "q_learning" => Self::QLearning(QLearningConfig::default()),
+            "tabular-fast" => Self::QLearning(QLearningConfig {
+                learning_rate: Course::Constant(0.3),
+                epsilon: Course::Exponential { start: 1.0, rate: 0.999, min: 0.05 },
+                ..QLearningConfig::default()
+            }),
             "bang_bang" => Self::new("bangbang")?,
             policy if classical(policy) => {
                 Self::Classical(ClassicalConfig { policy: policy.to_owned(), arguments: Passed::new() })
