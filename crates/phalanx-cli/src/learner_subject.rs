@@ -94,23 +94,22 @@ impl LearnerSubject {
 /// The name of an agent; settings that are not those of its preset make another agent, of which the hash is enough.
 fn agent_name(config: &Config) -> String {
     let name = config.agent.name();
-    let of = |config: &Config| {
-        let mut agent = config.table().remove("agent").and_then(|value| value.try_into::<toml::Table>().ok());
-        // It has a place of its own in the key of the cache.
-        agent.iter_mut().for_each(|agent| drop(agent.remove("buffer_size")));
-        agent.unwrap_or_default()
-    };
-    let own = of(config);
-    let usual = create_config(&config.env.name, name, &[("run.total_timesteps", "1000000000")]);
-    let is_usual = usual.is_ok_and(|mut usual| {
-        if let AgentConfig::Dqn(agent) = &mut usual.agent {
-            agent.learning_starts = 0;
+    let own = |agent: &AgentConfig| {
+        let mut agent = agent.clone();
+        if let AgentConfig::Dqn(agent) = &mut agent {
+            // The one has a place of its own in the key of the cache, the other is not timed.
+            (agent.buffer_size, agent.learning_starts) = (0, 0);
         }
-        of(&usual) == own
-    });
-    match is_usual {
+        agent
+    };
+    let usual = create_config(&config.env.name, name, &[("run.total_timesteps", "1000000000")]);
+    let own_settings = own(&config.agent);
+    match usual.is_ok_and(|usual| own(&usual.agent) == own_settings) {
         true => name.to_owned(),
-        false => format!("{name}@{}", &hash::of_value(&own).expect("settings are plain data")[..8]),
+        false => {
+            let hash = hash::of_value(&format!("{own_settings:?}")).expect("a text is plain data");
+            format!("{name}@{}", &hash[..8])
+        }
     }
 }
 

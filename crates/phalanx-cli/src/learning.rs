@@ -21,17 +21,17 @@ use crate::learner_subject::{buffer_size, memory_model};
 /// Steps of all environments that schedules of a case refer to, and after which they stay as they are.
 const SCHEDULED: usize = 1_000_000;
 
-/// The settings of an agent's run: its preset for the environment, and `more` over it. Keys without a section are the
-/// environment's. The only place that knows how names become settings.
+/// The settings of an agent's run: its preset for the environment, and `more` over it. The only place that knows how
+/// names become settings.
 pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Result<Config, Failure> {
-    let named = |key: &str| ["env.", "agent.", "run."].iter().any(|section| key.starts_with(section));
-    let more: Vec<_> = more
-        .iter()
-        .map(|(key, value)| (if named(key) { key.clone() } else { format!("env.{key}") }, value.as_str()))
-        .collect();
-    let more: Vec<_> = more.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    let more: Vec<_> = more.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     // The name that presets go by.
     Ok(create_config(registry::find(env)?.spec().name, agent, &more)?)
+}
+
+/// Settings of an environment under the names that they have in a run.
+pub(crate) fn of_env(settings: &[(String, String)]) -> impl Iterator<Item = (String, String)> + '_ {
+    settings.iter().map(|(key, value)| (format!("env.{key}"), value.clone()))
 }
 
 /// The settings of a case. An agent with a buffer learns from the first transition on: what comes before is no training.
@@ -58,7 +58,13 @@ pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
     if case.agent == "dqn" && case.kind != Kind::TimeToSolve {
         all.push(("agent.learning_starts".to_owned(), "0".to_owned()));
     }
-    all.extend(case.settings.iter().chain(&case.agent_args).cloned());
+    // Those of the agent have a section in their names.
+    let (of_run, of_env_alone): (Vec<_>, Vec<_>) = case
+        .settings
+        .iter()
+        .cloned()
+        .partition(|(key, _)| ["env.", "agent.", "run."].iter().any(|s| key.starts_with(s)));
+    all.extend(of_env(&of_env_alone).chain(of_run));
     settings(&case.env, &case.agent, &all)
 }
 

@@ -61,6 +61,16 @@ fn the_category_rl_measures_decisions_updates_training_and_solving() {
     for name in ["policy_inference_time_ms", "training_throughput_steps_per_sec"] {
         assert!(kpi(name)["source"].as_str().unwrap().starts_with("rl/"), "{name}: {}", kpi(name));
     }
+    // What was allocated there is what is predicted from small agents.
+    let many = results.iter().find(|result| result["name"] == "rl/ppo/training/n2048/t2").unwrap();
+    let kilobytes = many["metadata"]["bytes_per_env"].as_f64().unwrap() * 2048.0 / 1024.0;
+    let settings = ["hidden=[64,64]", "rollout_steps=16", "num_minibatches=4", "num_epochs=4"];
+    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--policy-arg", setting]).collect();
+    let budget = format!("{kilobytes:.0}K");
+    let most = ["autotune", "max-envs", "--env", "cartpole", "--agent", "ppo", "--memory-budget", &budget, "--json"];
+    let predicted = json(folder.path(), &[&most[..], &settings].concat())["num_envs"].as_f64().unwrap();
+    assert!((predicted / 2048.0 - 1.0).abs() < 0.1, "{predicted} environments in {budget}");
+
     let page = folder.path().join("report.html");
     stdout(folder.path(), &["bench", "report", "--html", page.to_str().unwrap(), "--quiet"]);
     let page = fs::read_to_string(page).unwrap();
@@ -70,7 +80,7 @@ fn the_category_rl_measures_decisions_updates_training_and_solving() {
 #[test]
 fn builds_are_compared_on_an_agent_s_work() {
     let folder = tempfile::tempdir().unwrap();
-    let case = "CartPole-v1/training/n4/t1/k8/dqn/agent.buffer_size=100";
+    let case = "CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100";
     let plan = ["--pairs", "2", "--samples", "24", "--sample-ms", "1", "--looks", "1", "--margin", "99"];
     let ab = ["bench", "ab", PHALANX, PHALANX, "--case", case, "--json", "--quiet"];
     let output = run(folder.path(), &[&ab[..], &plan].concat());

@@ -283,7 +283,7 @@ mod tests {
             "CartPole-v1/fused_random_rollout/n4096/t1",
             "Pendulum-v1/host_api_random/n100/t2/k7/g=9.5",
             "ChemicalReactor-v0/policy_rollout/n64/t1/pid/safety-off",
-            "CartPole-v1/training/n2048/t2/k16/ppo/agent.rollout_steps=16",
+            "CartPole-v1/training/n2048/t2/k16/ppo/run.rollout_steps=16",
         ] {
             assert_eq!(CaseSpec::parse(id).unwrap().id(), id);
         }

@@ -246,19 +246,18 @@ impl AgentArgs {
                 self.agent
             )));
         }
-        let mut all = env.config().settings;
+        let mut all: Vec<_> = learning::of_env(&env.config().settings).collect();
         let run = [("num_envs", num_envs), ("total_timesteps", SCHEDULED.max(num_envs))];
         all.extend(run.map(|(key, value)| (format!("run.{key}"), value.to_string())));
         match limits.buffer_size {
-            Some(size) if self.learner() == Some("dqn") => all.push(("agent.buffer_size".to_owned(), size.to_string())),
+            Some(size) if self.learner() == Some("dqn") => all.push(("run.buffer_size".to_owned(), size.to_string())),
             Some(size) => {
                 let agent = &self.agent;
                 return Err(Failure::input(format!("--buffer-size is {size}, but {agent} has no replay buffer")));
             }
             None => (),
         }
-        let dotted = |key: &String| if key.contains('.') { key.clone() } else { format!("agent.{key}") };
-        all.extend(self.policy_args.iter().map(|(key, value)| (dotted(key), value.clone())));
+        all.extend(self.policy_args.iter().cloned());
         Ok(all)
     }
 

@@ -82,6 +82,11 @@ impl<'a> Request<'a> {
         self.split_by_memory(&self.subject.memory(), self.budget_bytes()).0
     }
 
+    /// The chunk size that nobody has tuned: one roll-out, where they are made in one go.
+    fn untuned(&self) -> usize {
+        self.schedule.rollout_steps.unwrap_or_else(|| rule_of_thumb(self.num_envs))
+    }
+
     /// The budget now; infinite where the system does not tell what is available.
     fn budget_bytes(&self) -> f64 {
         self.memory_budget.bytes().map_or(f64::INFINITY, |bytes| bytes as f64)
@@ -548,7 +553,7 @@ impl Tuning<'_> {
         }
         // As large as the time allows, so that the cost of waking threads is weighed as it will be.
         let affordable = time.as_secs_f64() / least * smallest as f64;
-        let chunk = rule_of_thumb(num_envs).min(affordable as usize).max(smallest);
+        let chunk = self.request.untuned().min(affordable as usize).max(smallest);
         // All by the wall clock, as if there were several threads: these are compared with each other.
         const WALL: usize = 0;
         let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
@@ -585,7 +590,7 @@ impl Tuning<'_> {
         let seconds_left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let mut notes = Vec::new();
 
-        let usual = fitting.iter().copied().filter(|&chunk| chunk <= rule_of_thumb(num_envs)).max();
+        let usual = fitting.iter().copied().filter(|&chunk| chunk <= self.request.untuned()).max();
         let usual = usual.unwrap_or(fitting[0]);
         let turns = (MIN_ROUNDS + 1) as f64;
         let sample = self.request.sample;

@@ -326,7 +326,7 @@ fn learning_blocks(results: &Results) -> Vec<Block> {
             Cell::number(format_number(rate.steps_per_second)),
             Cell::text(format!("{}/s", kind.unit().plural())),
             Cell::number(spread_text(rate)),
-            Cell::text(rate.settings.join(", ")),
+            Cell::text(chosen(rate)),
         ]
     };
     let columns =
@@ -339,6 +339,13 @@ fn learning_blocks(results: &Results) -> Vec<Block> {
                 .to_owned(),
         ),
     ]
+}
+
+/// The settings that are not as every case has them.
+fn chosen(rate: &Rate) -> String {
+    const USUAL: [&str; 3] = ["lanes=0", "safety=enforce", "seed=0"];
+    let chosen: Vec<&str> = rate.settings.iter().map(String::as_str).filter(|text| !USUAL.contains(text)).collect();
+    chosen.join(", ")
 }
 
 fn spread_text(rate: &Rate) -> String {

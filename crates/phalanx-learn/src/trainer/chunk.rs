@@ -28,9 +28,14 @@ mod tests {
     use super::super::train;
     use super::*;
     use crate::run::config::create_config;
+    use crate::run::directory::EvalMetrics;
+    use crate::state::State;
+
+    /// What a run learns, what its evaluations find, and when it logs.
+    type Found = (State, EvalMetrics, Vec<u64>);
 
     /// What a run learns and finds out, and how often its driver had a look.
-    fn trained(agent: &str, env: &str, more: &[(&str, &str)]) -> (impl PartialEq + std::fmt::Debug, usize) {
+    fn trained(agent: &str, env: &str, more: &[(&str, &str)]) -> (Found, usize) {
         let usual = [("run.num_envs", "4"), ("run.eval_frequency", "100"), ("run.eval_rollouts", "3")];
         let config = create_config(env, agent, &[&usual[..], more].concat()).unwrap();
         let entry = phalanx_envs::registry::find(env).unwrap();
@@ -46,8 +51,8 @@ mod tests {
 
     #[test]
     fn a_chunk_changes_how_often_the_driver_looks_and_nothing_else() {
-        let small = [("run.steps_per_env", "300"), ("agent.rollout_steps", "16")];
-        let dqn = [("run.steps_per_env", "300"), ("agent.learning_starts", "40"), ("agent.buffer_size", "200")];
+        let small = [("run.steps_per_env", "300"), ("run.rollout_steps", "16")];
+        let dqn = [("run.steps_per_env", "300"), ("agent.learning_starts", "40"), ("run.buffer_size", "200")];
         let table = [("run.steps_per_env", "1200"), ("agent.steps_per_sync", "50"), ("agent.shards", "2")];
         for (agent, env, settings) in [
             ("ppo", "CartPole-v1", &small[..]),

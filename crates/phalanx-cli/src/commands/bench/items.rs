@@ -165,7 +165,7 @@ fn learning() -> impl Iterator<Item = (String, What)> {
     });
     let many = CaseSpec {
         threads: 2,
-        settings: [HIDDEN, ("agent.rollout_steps", "16"), ("agent.num_minibatches", "4"), ("agent.num_epochs", "4")]
+        settings: [HIDDEN, ("run.rollout_steps", "16"), ("agent.num_minibatches", "4"), ("agent.num_epochs", "4")]
             .map(own)
             .to_vec(),
         ..training("CartPole-v1", "ppo", 2048, 16)
