@@ -28,6 +28,8 @@ mod device;
 mod environments;
 mod failure;
 mod files;
+mod learner_subject;
+mod learning;
 mod machine;
 mod monitoring;
 mod progress;

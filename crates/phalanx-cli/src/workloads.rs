@@ -21,9 +21,13 @@ use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
 use crate::args::{EnvArgs, PolicyArgs};
 use crate::commands::autotune;
 use crate::failure::Failure;
+use crate::learning;
 
 /// Builds the workload of a case.
 pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+    if case.kind.learns() {
+        return learning::of(case);
+    }
     let batch = registry::find(&case.env)?.batch(&config(case)?)?;
     match case.kind {
         Kind::FusedRandomRollout | Kind::PolicyRollout | Kind::EngineKernel => {
@@ -38,8 +42,8 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
             Element::F32 => Box::new(HostApiWork::<f32>::new(batch, case)),
             Element::I8 => Box::new(HostApiWork::<i8>::new(batch, case)),
         }),
-        Kind::Training | Kind::PopulationTraining => {
-            Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind)))
+        Kind::Training | Kind::PolicyForward | Kind::GradientUpdate | Kind::TimeToSolve | Kind::PopulationTraining => {
+            unreachable!("an agent learns")
         }
     }
 }
@@ -233,6 +237,9 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
 /// Bytes that a case will take, without taking them: a whole block shows what an environment takes. Building it checks
 /// the names and values of the case as well.
 pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
+    if case.kind.learns() {
+        return learning::predicted(case);
+    }
     let block = CaseSpec { num_envs: BLOCK, threads: 1, ..case.clone() };
     let total = of(&block)?.memory().bytes_per_env.unwrap_or(0.0);
     let state = registry::find(&case.env)?.batch(&config(&block)?)?.bytes_per_env();

@@ -140,7 +140,10 @@ fn what_cannot_be_tuned_is_refused_in_one_sentence() {
     stdout(folder.path(), &with(&["--quiet"]));
     refused(&with(&["--memory-budget", "1K"]), "No valid chunk_size");
     refused(&["autotune"], "autotune needs --env and --num-envs");
-    refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "DQN"], "comes with the learners");
+    let ppo = ["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "PPO"];
+    refused(&[&ppo[..], &["--buffer-size", "10"]].concat(), "PPO has no replay buffer");
+    refused(&[&ppo[..], &["--safety", "off"]].concat(), "leave out --safety");
+    refused(&[&ppo[..], &["--policy-arg", "gama=0.9"]].concat(), "gamma");
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--agent", "pidd"], "did you mean 'pid'");
     refused(&["autotune", "--env", "cartpol", "--num-envs", "8"], "did you mean 'cartpole'");
     refused(&["autotune", "--env", "cartpole", "--num-envs", "8", "--memory-budget", "2"], "512M");

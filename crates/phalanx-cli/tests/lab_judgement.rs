@@ -160,7 +160,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["ab", PHALANX, PHALANX, "--results-dir", "text/deeper"], "text is not a folder"),
         (&["doctor", "--pairs", "5", "--measured-pairs", "5"], "can only be drawn from more"),
         (&["suite", "--categories", "kernels"], "'kernel'"),
-        (&["suite", "--categories", "rl"], "no category is left"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/training/n8/pid"], "needs an agent that learns"),
         (&["suite", "--kpi", "missing.toml"], "missing.toml"),
         (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
         (&["safety", "--env", "CartPole-v1"], "environment with constraints"),

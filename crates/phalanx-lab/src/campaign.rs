@@ -424,7 +424,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// A random order of `0..n`.
-pub(crate) fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
+pub fn shuffled(n: usize, random: &mut Stream) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     for at in (1..n).rev() {
         order.swap(at, random.below(at + 1));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::hash;
-use crate::record::{self, Kind, Semantics, Unit};
+use crate::record::{self, Kind, Semantics};
 
 /// A benchmark with fixed parameters, as a worker process receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,9 +13,10 @@ pub struct CaseSpec {
     pub env: String,
     /// Parameters and options of the environment.
     pub settings: Vec<(String, String)>,
-    /// What acts: `random` or another policy.
+    /// What acts: `random`, another policy, or an agent that learns.
     pub agent: String,
-    /// Arguments of the policy.
+    /// Arguments of the policy. Settings of an agent that learns are among those of the environment, with their section
+    /// (`agent.hidden`), so that the name of a case tells all of them apart.
     pub agent_args: Vec<(String, String)>,
     /// What the timed region contains.
     pub kind: Kind,
@@ -81,6 +82,9 @@ pub enum Autoreset {
     NextStep,
 }
 
+/// Agents that learn, which cases of other kinds are about.
+pub const LEARNERS: [&str; 4] = ["dqn", "pqn", "ppo", "q_learning"];
+
 /// Every how many steps a host-API case takes its checksum; roll-outs take it every step.
 pub const HOST_API_STRIDE: u64 = 64;
 
@@ -106,6 +110,11 @@ impl CaseSpec {
     /// Steps of a host program that calls `step` with random actions.
     pub fn host_api(env: &str, num_envs: usize) -> Self {
         Self { kind: Kind::HostApiRandom, autoreset: Autoreset::NextStep, ..Self::rollout(env, num_envs) }
+    }
+
+    /// Training with an agent that learns; its settings are those of its preset.
+    pub fn training(env: &str, agent: &str, num_envs: usize) -> Self {
+        Self { kind: Kind::Training, agent: agent.to_owned(), ..Self::rollout(env, num_envs) }
     }
 
     /// Its name in records: environment, kind, and what is not as [`CaseSpec::rollout`] has it.
@@ -160,7 +169,7 @@ impl CaseSpec {
             } else if part.starts_with(|c: char| c.is_ascii_alphabetic()) {
                 case.agent = part.to_owned();
                 if case.kind == Kind::FusedRandomRollout && part != "random" {
-                    case.kind = Kind::PolicyRollout;
+                    case.kind = if LEARNERS.contains(&part) { Kind::Training } else { Kind::PolicyRollout };
                 }
             } else {
                 return Err(wrong(part));
@@ -190,7 +199,10 @@ impl CaseSpec {
         params.extend(self.settings.iter().chain(&self.agent_args).map(|(key, value)| (key.clone(), json!(value))));
         let host_api = self.kind == Kind::HostApiRandom;
         let mut checksum_kind = Map::new();
-        checksum_kind.insert("checksum_kind".to_owned(), json!(if host_api { "mix64" } else { "lanes32" }));
+        checksum_kind.insert(
+            "checksum_kind".to_owned(),
+            json!(if host_api || self.kind.learns() { "mix64" } else { "lanes32" }),
+        );
         record::Case {
             run_id: run_id.to_owned(),
             case_id: self.id(),
@@ -199,7 +211,7 @@ impl CaseSpec {
             env: self.env.clone(),
             agent: Some(self.agent.clone()),
             kind: self.kind,
-            unit: Unit::EnvStep,
+            unit: self.kind.unit(),
             multiplier: 1.0,
             params,
             semantics: Semantics {
@@ -271,9 +283,11 @@ mod tests {
             "CartPole-v1/fused_random_rollout/n4096/t1",
             "Pendulum-v1/host_api_random/n100/t2/k7/g=9.5",
             "ChemicalReactor-v0/policy_rollout/n64/t1/pid/safety-off",
+            "CartPole-v1/training/n2048/t2/k16/ppo/run.rollout_steps=16",
         ] {
             assert_eq!(CaseSpec::parse(id).unwrap().id(), id);
         }
+        assert_eq!(CaseSpec::parse("CartPole-v1/n8/dqn").unwrap(), CaseSpec::training("CartPole-v1", "dqn", 8));
         assert_eq!(CaseSpec::parse("CartPole-v1").unwrap(), CaseSpec::rollout("CartPole-v1", 4096));
         for wrong in ["", "CartPole-v1/", "CartPole-v1/7", "CartPole-v1/n4096/-"] {
             assert!(CaseSpec::parse(wrong).is_err(), "{wrong}");

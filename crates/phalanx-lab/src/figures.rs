@@ -112,15 +112,21 @@ fn best_by<'a, K: PartialEq>(
     lines
 }
 
-/// Rates without those that a later run has measured again: a build of yesterday is not the one of today, however fast.
+/// Rates of environments, without those that a later run has measured again: a build of yesterday is not the one of
+/// today, however fast.
 pub(crate) fn latest(results: &Results) -> Vec<&Rate> {
+    latest_of(results, |kind| !kind.is_some_and(Kind::learns))
+}
+
+/// The same of some kinds.
+pub(crate) fn latest_of(results: &Results, wanted: impl Fn(Option<Kind>) -> bool) -> Vec<&Rate> {
     let key = |rate: &Rate| (rate.series(), rate.device.clone(), rate.num_envs as u64, rate.chunk as u64);
     let mut newest: HashMap<_, &str> = HashMap::new();
     for rate in &results.rates {
         let time = newest.entry(key(rate)).or_insert(&rate.time);
         *time = (*time).max(&rate.time);
     }
-    results.rates.iter().filter(|rate| newest[&key(rate)] == rate.time).collect()
+    results.rates.iter().filter(|rate| wanted(rate.kind) && newest[&key(rate)] == rate.time).collect()
 }
 
 /// Lines over the number of environments, on one device.

@@ -40,6 +40,7 @@ pub mod session;
 pub mod stats;
 pub mod suite;
 pub mod surroundings;
+pub mod tabular;
 pub mod throughput;
 pub mod timestamp;
 pub mod turns;

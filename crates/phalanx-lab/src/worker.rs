@@ -93,6 +93,9 @@ pub struct Allocations {
     pub peak_bytes: u64,
     /// Allocations in the iterations that followed: none in a steady state.
     pub steady_allocations: u64,
+    /// The most memory that it has had in RAM by then.
+    #[serde(default)]
+    pub rss_peak: Option<u64>,
 }
 
 fn allocations(workload: &mut dyn Workload, iterations: u64) -> Option<Allocations> {
@@ -100,7 +103,12 @@ fn allocations(workload: &mut dyn Workload, iterations: u64) -> Option<Allocatio
     let before = allocator.counts();
     workload.run(iterations);
     let steady_allocations = allocator.counts().allocations - before.allocations;
-    Some(Allocations { live_bytes: before.live_bytes, peak_bytes: before.peak_bytes, steady_allocations })
+    Some(Allocations {
+        live_bytes: before.live_bytes,
+        peak_bytes: before.peak_bytes,
+        steady_allocations,
+        rss_peak: memory::peak_rss_bytes(),
+    })
 }
 
 /// Answers requests until there are no more. `make` builds the workload of a case, `elapsed_ns` tells the time since

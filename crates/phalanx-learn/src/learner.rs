@@ -41,6 +41,12 @@ pub trait Learner: Send {
     /// `last_step` steps of all environments unless a unit does not fit; what happened is added to `report`.
     fn advance(&mut self, last_step: u64, report: &mut Report) -> Result<()>;
 
+    /// Learns once more from what it has kept (the last roll-out, the buffer) without a step, so that updates can be
+    /// measured alone. Answers the transitions that it took gradients of; 0 for an agent that keeps none.
+    fn relearn(&mut self, _report: &mut Report) -> Result<u64> {
+        Ok(0)
+    }
+
     /// How it acts when it is judged.
     fn greedy(&self) -> Box<dyn Greedy>;
 

@@ -5,21 +5,28 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
+use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
+use phalanx_lab::autotune::memory_model::MemoryModel;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
-use phalanx_lab::case::CaseSpec;
+use phalanx_lab::case::{CaseSpec, LEARNERS};
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 
+use phalanx_core::safety::SafetyMode;
+use phalanx_learn::run::config::Config;
+
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::learner_subject::LearnerSubject;
+use crate::learning;
 use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
 use crate::progress::Progress;
 use crate::subject::RolloutSubject;
@@ -140,17 +147,19 @@ struct VerifyArgs {
 /// What acts; a policy under the name that tuning knows it by.
 #[derive(Debug, Args)]
 struct AgentArgs {
-    /// Agent: random, constant, open_loop, periodic, bang-bang or pid
+    /// Agent: random, constant, open_loop, periodic, bang-bang or pid, or one that learns: dqn, pqn, ppo or
+    /// q_learning, whose training is timed
     #[arg(long, alias = "policy", value_name = "A", default_value = "random")]
     agent: String,
-    /// Argument of the agent, such as kp=2; may be given several times
-    #[arg(long = "policy-arg", value_name = "K=V", value_parser = crate::args::key_value, allow_hyphen_values = true)]
+    /// Argument or setting of the agent, such as kp=2 or rollout_steps=64; may be given several times
+    #[arg(long = "policy-arg", alias = "agent-arg", value_name = "K=V", value_parser = crate::args::key_value, allow_hyphen_values = true)]
     policy_args: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
 struct LimitArgs {
-    /// Transitions in a replay buffer, whose memory is set aside [default: none]
+    /// Transitions in a replay buffer, whose memory is set aside [default: that of the preset for dqn, else
+    /// none]
     #[arg(long, value_name = "B", value_parser = count)]
     buffer_size: Option<usize>,
     /// Threads that share the work [default: tuned as well]
@@ -173,20 +182,88 @@ impl LimitArgs {
     }
 }
 
-/// Agents that learn.
-const LEARNERS: [&str; 3] = ["dqn", "pqn", "ppo"];
+/// What can be tuned.
+enum Tunable {
+    Rollout(RolloutSubject),
+    Training(Box<LearnerSubject>),
+}
+
+impl Tunable {
+    fn of(env: &EnvArgs, agent: &AgentArgs, num_envs: usize, limits: &LimitArgs) -> Result<Self, Failure> {
+        match agent.learner() {
+            Some(name) => {
+                let config = learning::settings(&env.env, name, &agent.settings(env, num_envs, limits)?)?;
+                Ok(Self::Training(Box::new(LearnerSubject::new(config)?)))
+            }
+            None => Ok(Self::Rollout(RolloutSubject::new(env, &agent.policy())?)),
+        }
+    }
+
+    fn subject(&self) -> &dyn Subject {
+        match self {
+            Self::Rollout(subject) => subject,
+            Self::Training(subject) => subject.as_ref(),
+        }
+    }
+
+    fn steps_made(&self) -> u64 {
+        match self {
+            Self::Rollout(subject) => subject.steps_made(),
+            Self::Training(subject) => subject.steps_made(),
+        }
+    }
+
+    /// When control returns to the driver in any case.
+    fn schedule(&self) -> Schedule {
+        match self {
+            Self::Rollout(_) => Schedule::default(),
+            Self::Training(subject) => Schedule { rollout_steps: subject.unit(), ..Schedule::default() },
+        }
+    }
+
+    /// Transitions for which memory is set aside.
+    fn buffer_size(&self, given: Option<usize>) -> Option<u64> {
+        match self {
+            Self::Rollout(_) => given.map(|size| size as u64),
+            Self::Training(subject) => subject.buffer_size(),
+        }
+    }
+}
 
 impl AgentArgs {
-    fn policy(&self) -> Result<PolicyArgs, Failure> {
-        if LEARNERS.contains(&self.agent.to_lowercase().as_str()) {
+    /// The agent, if it learns.
+    fn learner(&self) -> Option<&'static str> {
+        LEARNERS.into_iter().find(|name| name.eq_ignore_ascii_case(&self.agent))
+    }
+
+    /// The settings of an agent that learns.
+    fn settings(&self, env: &EnvArgs, num_envs: usize, limits: &LimitArgs) -> Result<Vec<(String, String)>, Failure> {
+        /// Steps of all environments that schedules refer to: a number that no preset lacks.
+        const SCHEDULED: usize = 1_000_000;
+        if env.safety != SafetyMode::Enforce || !env.constraints.is_empty() {
             return Err(Failure::input(format!(
-                "the agent {} comes with the learners, which are not there yet; now there are random, constant, \
-                 open_loop, periodic, bang-bang and pid",
+                "--agent is {}, which learns under the environment's own constraints: leave out --safety and --constraint",
                 self.agent
             )));
         }
+        let mut all: Vec<_> = learning::of_env(&env.config().settings).collect();
+        let run = [("num_envs", num_envs), ("total_timesteps", SCHEDULED.max(num_envs))];
+        all.extend(run.map(|(key, value)| (format!("run.{key}"), value.to_string())));
+        match limits.buffer_size {
+            Some(size) if self.learner() == Some("dqn") => all.push(("run.buffer_size".to_owned(), size.to_string())),
+            Some(size) => {
+                let agent = &self.agent;
+                return Err(Failure::input(format!("--buffer-size is {size}, but {agent} has no replay buffer")));
+            }
+            None => (),
+        }
+        all.extend(self.policy_args.iter().cloned());
+        Ok(all)
+    }
+
+    fn policy(&self) -> PolicyArgs {
         let policy = if self.agent == "bang-bang" { "bangbang".to_owned() } else { self.agent.clone() };
-        Ok(PolicyArgs { policy, policy_args: self.policy_args.clone() })
+        PolicyArgs { policy, policy_args: self.policy_args.clone() }
     }
 }
 
@@ -215,22 +292,27 @@ pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
 }
 
 impl RunArgs {
-    fn request<'a>(&self, subject: &'a dyn Subject) -> Request<'a> {
+    fn tunable(&self) -> Result<Tunable, Failure> {
+        Tunable::of(&self.env, &self.agent, self.num_envs, &self.limits)
+    }
+
+    fn request<'a>(&self, tunable: &'a Tunable) -> Request<'a> {
         Request {
             threads: self.limits.threads,
-            buffer_size: self.limits.buffer_size.map(|size| size as u64),
+            buffer_size: tunable.buffer_size(self.limits.buffer_size),
+            schedule: tunable.schedule(),
             memory_budget: self.limits.memory_budget,
             force: self.force,
             sample: self.limits.sample(),
             time_budget: self.limits.time_budget.map(Duration::from_secs_f64),
-            ..Request::new(subject, self.num_envs)
+            ..Request::new(tunable.subject(), self.num_envs)
         }
     }
 }
 
 /// Watches the loops of a search. A log that fails ends no search, but is told at the end.
 struct Watch<'a> {
-    subject: &'a RolloutSubject,
+    subject: &'a Tunable,
     num_envs: u64,
     /// Steps of each environment that the monitor has heard of.
     heard: u64,
@@ -241,7 +323,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn start(args: &RunArgs, subject: &'a RolloutSubject) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, subject: &'a Tunable) -> Result<Self, Failure> {
         let mut monitor = args.monitor.start(args.num_envs)?;
         monitor.begin();
         let (progress, num_envs) = (Progress::new("autotune", 0, true), args.num_envs as u64);
@@ -265,7 +347,7 @@ impl<'a> Watch<'a> {
 }
 
 fn tune_now(args: &RunArgs) -> Result<(), Failure> {
-    let subject = RolloutSubject::new(&args.env, &args.agent.policy()?)?;
+    let subject = args.tunable()?;
     let quiet = args.output.quiet;
     let mut watch = Watch::start(args, &subject)?;
     let tuned = tuned(&args.request(&subject), quiet, &mut || watch.round())?;
@@ -273,15 +355,30 @@ fn tune_now(args: &RunArgs) -> Result<(), Failure> {
     match (args.output.json, quiet) {
         (true, _) => print_json(&tuned),
         (false, true) => print(&format!("{}\n", tuned.scan_chunk_size)),
-        (false, false) => print(&tuned.to_string()),
+        (false, false) => print(&format!("{}{tuned}", memory_line(&subject, &args.request(&subject)))),
     }
+}
+
+/// What a run is expected to take, for people; of roll-outs `max-envs` tells.
+fn memory_line(tunable: &Tunable, request: &Request<'_>) -> String {
+    let Tunable::Training(subject) = tunable else { return String::new() };
+    let (model, buffer) = (subject.memory(), request.buffer_size.unwrap_or(0));
+    let all = format_bytes(model.bytes(request.num_envs, buffer, 1));
+    let of_buffer = match buffer {
+        0 => String::new(),
+        _ => format!(
+            ", {} of them for the replay buffer",
+            format_bytes(model.bytes(0, buffer, 1) - model.bytes(0, 0, 1))
+        ),
+    };
+    format!("memory        {all} predicted{of_buffer}\n")
 }
 
 /// The choice against all candidates that fit; the exit code tells whether it is good.
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     const ALLOWED: f64 = 0.05;
     let run = &args.run;
-    let subject = RolloutSubject::new(&run.env, &run.agent.policy()?)?;
+    let subject = run.tunable()?;
     let request = run.request(&subject);
     let mut watch = Watch::start(run, &subject)?;
     let tuned = tuned(&request, run.output.quiet, &mut || watch.round())?;
@@ -302,7 +399,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         }
     };
     let size = (run.num_envs, tuned.threads);
-    let found = sweep(&subject, size, tuned.scan_chunk_size, &candidates, plan, after)?;
+    let found = sweep(subject.subject(), size, tuned.scan_chunk_size, &candidates, plan, after)?;
     watch.close()?;
     let (verdict, exit_code) = match found.is_within(ALLOWED) {
         Some(true) => ("good", 0),
@@ -329,7 +426,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         let line = format!(
             "{} x {}, threads = {}: {}{}: {verdict}\n",
             run.num_envs,
-            subject.env(),
+            subject.subject().env(),
             tuned.threads,
             found.chosen,
             behind.unwrap_or_default(),
@@ -371,12 +468,41 @@ pub(crate) fn for_rollout(
     let subject = RolloutSubject::new(env, policy)?;
     let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet, &mut || ())?;
     if !quiet {
-        // The whole table for a terminal, where somebody has waited for it; one line for a log.
-        let text = tuned.to_string();
-        let last = text.lines().last().unwrap_or_default();
-        say!("{}", if std::io::stderr().is_terminal() { text.trim_end() } else { last });
+        tell(&tuned.to_string());
     }
     Ok((tuned.scan_chunk_size, tuned.threads))
+}
+
+/// For `phalanx train --auto-tune`: the same run with the chunk size and the threads that are fastest here.
+pub(crate) fn for_training(mut config: Config, quiet: bool) -> Result<Config, Failure> {
+    if let Some(chunk) = config.run.scan_chunk_size {
+        return Err(Failure::input(format!(
+            "run.scan_chunk_size is {chunk}, but --auto-tune, run.auto_tune or PHALANX_AUTO_TUNE asks to tune it: leave out \
+             one of them"
+        )));
+    }
+    let tunable = Tunable::Training(Box::new(LearnerSubject::new(config.clone())?));
+    let request = Request {
+        threads: config.run.threads,
+        buffer_size: tunable.buffer_size(None),
+        schedule: tunable.schedule(),
+        ..Request::new(tunable.subject(), config.run.num_envs)
+    };
+    let tuned = tuned(&request, quiet, &mut || ())?;
+    if !quiet {
+        tell(&format!("{}{tuned}", memory_line(&tunable, &request)));
+    }
+    config.run.scan_chunk_size = Some(tuned.scan_chunk_size);
+    config.run.threads = Some(tuned.threads);
+    // What was chosen is part of the run from here on, also when it goes on later.
+    config.run.auto_tune = false;
+    Ok(config)
+}
+
+/// The whole table for a terminal, where somebody has waited for it; one line for a log.
+fn tell(text: &str) {
+    let last = text.lines().last().unwrap_or_default();
+    say!("{}", if std::io::stderr().is_terminal() { text.trim_end() } else { last });
 }
 
 /// Whether the user wants tuning, by the flag or by `PHALANX_AUTO_TUNE`; a chunk size beside it is a contradiction.
@@ -450,14 +576,17 @@ pub(crate) fn clear_cache(args: &ClearArgs) -> Result<(), Failure> {
 /// A run of the largest size is one step: that touches all memory.
 fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     const DEFAULT_SECONDS: f64 = 60.0;
-    let policy = args.agent.policy()?;
-    let subject = RolloutSubject::new(&args.env, &policy)?;
-    let model = subject.memory();
     let budget = args.limits.memory_budget.bytes().ok_or_else(|| {
         Failure::input(
             "the system does not tell how much memory is available, so --memory-budget must be an amount such as 8G",
         )
     })? as f64;
+    if args.agent.learner().is_some() {
+        return largest_training(args, budget);
+    }
+    let policy = args.agent.policy();
+    let subject = RolloutSubject::new(&args.env, &policy)?;
+    let model = subject.memory();
     let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
     let reserved = model.bytes(0, buffer, 1);
     let nothing_fits = |num_envs, needed_bytes| Error::NoValidNumEnvs {
@@ -521,7 +650,36 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
     match (args.output.json, args.output.quiet) {
         (true, _) => print_json(&found),
         (false, true) => print(&format!("{}\n", found.num_envs)),
-        (false, false) => print(&summary(&found, &subject, model.bytes_per_env)),
+        (false, false) => print(&summary(&found, &subject, &model)),
+    }
+}
+
+/// The same for an agent that learns, by the prediction alone: a roll-out of that size with its updates takes minutes.
+fn largest_training(args: &MaxEnvsArgs, budget: f64) -> Result<(), Failure> {
+    // Any number that goes together with the settings shows what an environment takes.
+    const ANY: usize = 1024;
+    let tunable = Tunable::of(&args.env, &args.agent, ANY, &args.limits)?;
+    let Tunable::Training(subject) = &tunable else { unreachable!("it learns") };
+    let (model, buffer) = (subject.memory(), subject.buffer_size().unwrap_or(0));
+    let num_envs = subject.most_envs(budget);
+    if num_envs == 0 {
+        let least = model.bytes(1, buffer, 1);
+        return Err(Error::NoValidNumEnvs {
+            num_envs: 1,
+            env: subject.env().to_owned(),
+            agent: subject.agent().to_owned(),
+            buffer_size: buffer,
+            buffer_bytes: model.bytes(0, buffer, 1),
+            needed_bytes: least,
+            budget_bytes: budget,
+        }
+        .into());
+    }
+    let found = MaxEnvs { num_envs, predicted: num_envs, budget_bytes: budget, probes: Vec::new() };
+    match (args.output.json, args.output.quiet) {
+        (true, _) => print_json(&found),
+        (false, true) => print(&format!("{num_envs}\n")),
+        (false, false) => print(&summary(&found, subject.as_ref(), &model)),
     }
 }
 
@@ -531,12 +689,14 @@ fn line(probe: &Probe) -> String {
     format!("{} environments: {bytes}, {verdict}", text::grouped(probe.num_envs as u64))
 }
 
-fn summary(found: &MaxEnvs, subject: &RolloutSubject, bytes_per_env: f64) -> String {
+fn summary(found: &MaxEnvs, subject: &dyn Subject, model: &MemoryModel) -> String {
+    let how = if found.probes.is_empty() { "predicted, not tried" } else { "tried" };
     format!(
-        "environment      {} under {}, {bytes_per_env:.1} bytes each\nbudget           {}\npredicted        {}\n\
-         max num_envs     {}  (tried)\n",
+        "environment      {} under {}, {:.1} bytes each\nbudget           {}\npredicted        {}\n\
+         max num_envs     {}  ({how})\n",
         subject.env(),
         subject.agent(),
+        model.bytes_per_env,
         format_bytes(found.budget_bytes),
         text::grouped(found.predicted as u64),
         text::grouped(found.num_envs as u64),

@@ -17,7 +17,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::commands::print_json;
+use crate::commands::{autotune, print_json};
 use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -35,6 +35,9 @@ pub(crate) struct TrainArgs {
     /// Go on with this run from its last complete checkpoint
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "settings"])]
     pub(crate) resume: Option<PathBuf>,
+    /// Find the chunk size and the threads that are fastest here first; remembered for the next time
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) auto_tune: bool,
     /// Folder that the run's own folder is made in
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
@@ -114,16 +117,22 @@ impl Observer for Live {
     }
 }
 
+/// By the flag, the setting, or `PHALANX_AUTO_TUNE`.
+fn tuning_is_wanted(args: &TrainArgs, config: &Config) -> Result<bool, Failure> {
+    Ok(args.auto_tune || config.run.auto_tune || autotune::is_wanted(false, None)?)
+}
+
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let earlier = args.resume.as_deref().map(load_run).transpose()?;
     let config = match &earlier {
         Some(run) => run.config.clone(),
-        // Who trains from the command line wants the agent afterwards, unless he says otherwise.
-        None => Config::load_over(
-            &[("run.save_agent_checkpoint", "true")],
-            args.config.as_deref(),
-            args.settings.iter().map(String::as_str),
-        )?,
+        None => {
+            // Who trains from the command line wants the agent afterwards, unless he says otherwise.
+            let defaults = [("run.save_agent_checkpoint", "true")];
+            let settings = args.settings.iter().map(String::as_str);
+            let config = Config::load_over(&defaults, args.config.as_deref(), settings)?;
+            if tuning_is_wanted(args, &config)? { autotune::for_training(config, args.quiet)? } else { config }
+        }
     };
     let environments = Registered::find(&config.env.name)?;
     config.warnings().iter().for_each(|warning| say!("warning: {warning}"));

@@ -8,15 +8,14 @@ pub const CHUNKS: [usize; 7] = [8, 16, 32, 64, 128, 256, 512];
 pub struct Schedule {
     /// Steps between evaluations.
     pub eval_frequency: Option<usize>,
-    /// Steps of an on-policy agent between updates: other chunks would be cut there.
+    /// Steps of an on-policy agent between updates, which are made in one go: shorter chunks would be the same.
     pub rollout_steps: Option<usize>,
 }
 
 /// The candidates, the smallest first; there is always one.
 pub fn candidates(schedule: Schedule) -> Vec<usize> {
-    let mut all = schedule.rollout_steps.map(between_updates).unwrap_or_default();
+    let mut all = schedule.rollout_steps.map(of_rollouts).unwrap_or_default();
     if all.is_empty() {
-        // Of a long roll-out that nothing divides the last chunk is cut, whatever its size.
         all = CHUNKS.to_vec();
     }
     if let Some(every) = schedule.eval_frequency {
@@ -27,12 +26,11 @@ pub fn candidates(schedule: Schedule) -> Vec<usize> {
     all
 }
 
-/// Chunks that fit between updates which are so many steps apart.
-fn between_updates(steps: usize) -> Vec<usize> {
+/// Chunks of whole roll-outs: one, or several while they are no longer than the largest of the usual.
+fn of_rollouts(steps: usize) -> Vec<usize> {
     let largest = CHUNKS[CHUNKS.len() - 1];
-    let multiples =
-        (0..).map_while(|power| steps.checked_mul(1 << power)).take_while(|all| (1..=largest).contains(all));
-    CHUNKS.iter().filter_map(|&chunk| nearest_divisor(steps, chunk)).chain(multiples).collect()
+    let more = (1..).map_while(|power| steps.checked_mul(1 << power)).take_while(|all| (1..=largest).contains(all));
+    std::iter::once(steps).chain(more).filter(|steps| *steps > 0).collect()
 }
 
 /// The divisor of `whole` nearest to `chunk`, as a factor, and not further than a factor of √2: there are candidates
@@ -94,17 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn on_policy_agents_are_cut_at_their_updates() {
+    fn on_policy_agents_make_whole_roll_outs() {
         let of = |steps| candidates(Schedule { eval_frequency: None, rollout_steps: Some(steps) });
-        assert_eq!(of(128), [8, 16, 32, 64, 128, 256, 512]);
-        assert_eq!(of(100), [10, 20, 25, 50, 100, 200, 400]);
+        assert_eq!(of(128), [128, 256, 512]);
+        assert_eq!(of(100), [100, 200, 400]);
         assert_eq!(of(5), [5, 10, 20, 40, 80, 160, 320]);
         assert_eq!(of(0), CHUNKS, "no steps are no schedule");
-        assert_eq!(of(7919), CHUNKS, "a prime that is longer than any chunk");
-        assert!(!of(usize::MAX).is_empty());
-        for (steps, chunk) in [100, 5, 24].into_iter().flat_map(|steps| of(steps).into_iter().map(move |c| (steps, c)))
-        {
-            assert!(steps % chunk == 0 || chunk % steps == 0);
-        }
+        assert_eq!(of(7919), [7919], "longer than any usual chunk");
+        assert_eq!(of(usize::MAX), [usize::MAX]);
     }
 }

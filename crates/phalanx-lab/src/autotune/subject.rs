@@ -24,6 +24,11 @@ pub trait Subject {
     /// What memory depends on, known without taking it.
     fn memory(&self) -> MemoryModel;
 
+    /// Environments of its profile; other numbers may not go together with the agent's settings.
+    fn profile_envs(&self) -> usize {
+        1000
+    }
+
     /// Measures the agent alone.
     fn agent_times(&self) -> Result<AgentTimes>;
 

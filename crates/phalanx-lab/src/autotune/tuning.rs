@@ -29,8 +29,6 @@ use crate::{Error, Result};
 const SEARCH_TIME: Duration = Duration::from_secs(12);
 /// The same for the number of threads.
 const THREADS_TIME: Duration = Duration::from_secs(4);
-/// Environments of an environment's profile.
-const PROFILE_ENVS: usize = 1000;
 /// Chunk size of an environment's profile.
 const PROFILE_CHUNK: usize = 16;
 
@@ -82,6 +80,11 @@ impl<'a> Request<'a> {
     /// The chunk sizes that fit into the memory budget, the smallest first.
     pub fn fitting_candidates(&self) -> Vec<usize> {
         self.split_by_memory(&self.subject.memory(), self.budget_bytes()).0
+    }
+
+    /// The chunk size that nobody has tuned: one roll-out, where they are made in one go.
+    fn untuned(&self) -> usize {
+        self.schedule.rollout_steps.unwrap_or_else(|| rule_of_thumb(self.num_envs))
     }
 
     /// The budget now; infinite where the system does not tell what is available.
@@ -435,7 +438,8 @@ impl Tuning<'_> {
             }
         }
         let start = Instant::now();
-        let mut running = subject.start(PROFILE_ENVS, 1)?;
+        let num_envs = subject.profile_envs();
+        let mut running = subject.start(num_envs, 1)?;
         let steps = sample_steps(running.as_mut(), 1, PROFILE_CHUNK, self.request.sample)?;
         let sample = |_| timed(running.as_mut(), 1, steps, PROFILE_CHUNK).map(|taken| taken.step_ns);
         let times = (0..3).map(sample).collect::<Result<Vec<f64>>>()?;
@@ -444,7 +448,7 @@ impl Tuning<'_> {
             bytes_per_env: model.bytes_per_env,
             ns_per_step,
             env_hash: env_hash.to_owned(),
-            profiled_with_num_envs: PROFILE_ENVS,
+            profiled_with_num_envs: num_envs,
             profiled_at: self.now.time.rfc3339(),
             engine_version: Some(self.now.engine_version.to_owned()),
             fingerprint: Some(self.now.machine.fingerprint.clone()),
@@ -549,7 +553,7 @@ impl Tuning<'_> {
         }
         // As large as the time allows, so that the cost of waking threads is weighed as it will be.
         let affordable = time.as_secs_f64() / least * smallest as f64;
-        let chunk = rule_of_thumb(num_envs).min(affordable as usize).max(smallest);
+        let chunk = self.request.untuned().min(affordable as usize).max(smallest);
         // All by the wall clock, as if there were several threads: these are compared with each other.
         const WALL: usize = 0;
         let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
@@ -586,7 +590,7 @@ impl Tuning<'_> {
         let seconds_left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let mut notes = Vec::new();
 
-        let usual = fitting.iter().copied().filter(|&chunk| chunk <= rule_of_thumb(num_envs)).max();
+        let usual = fitting.iter().copied().filter(|&chunk| chunk <= self.request.untuned()).max();
         let usual = usual.unwrap_or(fitting[0]);
         let turns = (MIN_ROUNDS + 1) as f64;
         let sample = self.request.sample;

@@ -108,18 +108,27 @@ pub enum Kind {
     PolicyRollout,
     /// A policy rollout with learning.
     Training,
+    /// The decisions of a policy alone; a step is one observation.
+    PolicyForward,
+    /// Updates of a learner alone; a step is one transition that a gradient was taken of.
+    GradientUpdate,
+    /// Training from the first weights until evaluations reach what counts as solved; a step is one such run.
+    TimeToSolve,
     /// Training summed over independent agents.
     PopulationTraining,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::EngineKernel,
         Self::FusedRandomRollout,
         Self::HostApiRandom,
         Self::PolicyRollout,
         Self::Training,
+        Self::PolicyForward,
+        Self::GradientUpdate,
+        Self::TimeToSolve,
         Self::PopulationTraining,
     ];
 
@@ -131,7 +140,28 @@ impl Kind {
             Self::HostApiRandom => "host_api_random",
             Self::PolicyRollout => "policy_rollout",
             Self::Training => "training",
+            Self::PolicyForward => "policy_forward",
+            Self::GradientUpdate => "gradient_update",
+            Self::TimeToSolve => "time_to_solve",
             Self::PopulationTraining => "population_training",
+        }
+    }
+
+    /// Whether an agent that learns takes part.
+    pub fn learns(self) -> bool {
+        matches!(
+            self,
+            Self::Training | Self::PolicyForward | Self::GradientUpdate | Self::TimeToSolve | Self::PopulationTraining
+        )
+    }
+
+    /// What is counted as a step.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::PolicyForward => Unit::Observation,
+            Self::GradientUpdate => Unit::Transition,
+            Self::TimeToSolve => Unit::Run,
+            _ => Unit::EnvStep,
         }
     }
 }
@@ -152,6 +182,25 @@ pub enum Unit {
     Frame,
     /// A step of one agent: several per step of an environment with several agents.
     AgentStep,
+    /// An observation that a policy has decided on.
+    Observation,
+    /// A transition that a gradient was taken of.
+    Transition,
+    /// A whole run.
+    Run,
+}
+
+impl Unit {
+    /// Several of them, for people.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::EnvStep | Self::AgentStep => "steps",
+            Self::Frame => "frames",
+            Self::Observation => "observations",
+            Self::Transition => "transitions",
+            Self::Run => "runs",
+        }
+    }
 }
 
 impl fmt::Display for Unit {
@@ -160,6 +209,9 @@ impl fmt::Display for Unit {
             Self::EnvStep => "env_step",
             Self::Frame => "frame",
             Self::AgentStep => "agent_step",
+            Self::Observation => "observation",
+            Self::Transition => "transition",
+            Self::Run => "run",
         })
     }
 }
@@ -376,7 +428,7 @@ mod tests {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
         assert!(serde_json::from_str::<Kind>("\"scaled_frames\"").is_err(), "never stored as a rate");
-        for unit in [Unit::EnvStep, Unit::Frame, Unit::AgentStep] {
+        for unit in [Unit::EnvStep, Unit::Frame, Unit::AgentStep, Unit::Observation, Unit::Transition, Unit::Run] {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.to_string());
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
-use crate::figures::{FIGURES, histories, latest, rate_text, times};
+use crate::figures::{FIGURES, histories, latest, latest_of, rate_text, times};
 use crate::format::{format_bytes, format_number, format_seconds};
 use crate::guards::Status;
 use crate::history::{Series, SeriesKey, SeriesTrend, noise_percent};
@@ -52,6 +52,7 @@ pub(super) fn report(results: &Results, now: Timestamp) -> Report {
         if recommendations.is_empty() { vec![] } else { vec![Block::List(recommendations.clone())] },
     );
     add("Throughput", throughput_blocks(results));
+    add("Learning", learning_blocks(results));
     add("Chunk size", figures(results, &["chunk"]));
     add("Memory", memory_blocks(results));
     add("Libraries", library_blocks(results));
@@ -102,7 +103,9 @@ fn overview(results: &Results, summary: &Summary) -> Section {
     let unknown = || "-".to_owned();
     let mut rows = vec![vec![Cell::text("benchmarks"), Cell::number(summary.total_benchmarks.to_string())]];
     rows.extend(summary.avg_throughput.iter().map(|(kind, rate)| {
-        vec![Cell::text(format!("mean of {kind} (steps per second)")), Cell::number(format_number(*rate))]
+        let unit =
+            Kind::ALL.into_iter().find(|known| known.name() == kind).map_or("steps", |kind| kind.unit().plural());
+        vec![Cell::text(format!("mean of {kind} ({unit} per second)")), Cell::number(format_number(*rate))]
     }));
     rows.extend([
         vec![
@@ -302,6 +305,47 @@ fn throughput_blocks(results: &Results) -> Vec<Block> {
             .to_owned(),
     ));
     blocks
+}
+
+fn learning_blocks(results: &Results) -> Vec<Block> {
+    let mut rates = latest_of(results, |kind| kind.is_some_and(Kind::learns));
+    rates.sort_by(|a, b| {
+        (a.kind, &a.agent, &a.env).cmp(&(b.kind, &b.agent, &b.env)).then(a.num_envs.total_cmp(&b.num_envs))
+    });
+    if rates.is_empty() {
+        return vec![];
+    }
+    let row = |rate: &&Rate| {
+        let kind = rate.kind.expect("only these were asked for");
+        vec![
+            Cell::text(kind.name()),
+            Cell::text(rate.agent.clone()),
+            Cell::text(rate.env.clone()),
+            Cell::number(rate.num_envs.to_string()),
+            Cell::number(rate.threads.to_string()),
+            Cell::number(format_number(rate.steps_per_second)),
+            Cell::text(format!("{}/s", kind.unit().plural())),
+            Cell::number(spread_text(rate)),
+            Cell::text(chosen(rate)),
+        ]
+    };
+    let columns =
+        vec!["kind", "agent", "environment", "envs", "threads", "rate", "unit", "interval or range", "settings"];
+    vec![
+        Block::Table { columns, rows: rates.iter().map(row).collect() },
+        Block::Text(
+            "training: environment and learning together. policy_forward: decisions alone. gradient_update: learning alone. \
+             time_to_solve: whole runs until an evaluation of 100 episodes reaches what counts as solved."
+                .to_owned(),
+        ),
+    ]
+}
+
+/// The settings that are not as every case has them.
+fn chosen(rate: &Rate) -> String {
+    const USUAL: [&str; 3] = ["lanes=0", "safety=enforce", "seed=0"];
+    let chosen: Vec<&str> = rate.settings.iter().map(String::as_str).filter(|text| !USUAL.contains(text)).collect();
+    chosen.join(", ")
 }
 
 fn spread_text(rate: &Rate) -> String {

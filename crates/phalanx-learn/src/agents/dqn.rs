@@ -282,6 +282,14 @@ impl Learner for Dqn {
         self.explorer.check_weights()
     }
 
+    fn relearn(&mut self, report: &mut Report) -> Result<u64> {
+        if self.replay.is_empty() {
+            return Ok(0);
+        }
+        self.update(report)?;
+        Ok(self.places.len() as u64)
+    }
+
     fn greedy(&self) -> Box<dyn Greedy> {
         self.explorer.greedy()
     }

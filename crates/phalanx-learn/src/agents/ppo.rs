@@ -539,6 +539,11 @@ impl Learner for Ppo {
         self.learn(report)
     }
 
+    fn relearn(&mut self, report: &mut Report) -> Result<u64> {
+        self.learn(report)?;
+        Ok((self.order.len() * self.config.num_epochs) as u64)
+    }
+
     fn greedy(&self) -> Box<dyn Greedy> {
         Box::new(Best {
             scratch: Scratch::new(&self.policy, TILE),

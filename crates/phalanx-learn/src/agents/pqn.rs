@@ -270,6 +270,11 @@ impl Learner for Pqn {
         self.update(report)
     }
 
+    fn relearn(&mut self, report: &mut Report) -> Result<u64> {
+        self.update(report)?;
+        Ok((self.rollout.order.len() * self.config.num_epochs) as u64)
+    }
+
     fn greedy(&self) -> Box<dyn Greedy> {
         self.explorer.greedy()
     }

@@ -12,7 +12,7 @@ pub use crate::agents::ppo::PpoConfig;
 pub use crate::agents::pqn::PqnConfig;
 use crate::error::Result;
 use crate::learner::Length;
-use crate::tabular;
+use crate::tabular::{self, Schedule};
 
 /// A control law of the engine, which does not learn; the engine checks its arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -43,7 +43,8 @@ pub enum AgentConfig {
 const LEARNERS: [&str; 4] = ["ppo", "dqn", "pqn", "q_learning"];
 
 impl AgentConfig {
-    /// The agent of a name, with its defaults.
+    /// The agent of a name, with its defaults. `tabular-fast` is tabular learning with a high constant learning rate and
+    /// an exploration that soon falls: dist_classicrl's advice for a first result.
     pub fn new(name: &str) -> Result<Self> {
         let classical = |policy: &str| POLICIES.iter().any(|(known, ..)| *known == policy);
         Ok(match name {
@@ -51,6 +52,11 @@ impl AgentConfig {
             "dqn" => Self::Dqn(DqnConfig::default()),
             "pqn" => Self::Pqn(PqnConfig::default()),
             "q_learning" => Self::QLearning(tabular::Settings::default()),
+            "tabular-fast" => Self::QLearning(tabular::Settings {
+                learning_rate: Schedule::Constant(0.3),
+                epsilon: Schedule::Exponential { start: 1.0, rate: 0.999, min: 0.05 },
+                ..tabular::Settings::default()
+            }),
             "bang_bang" => Self::new("bangbang")?,
             policy if classical(policy) => {
                 Self::Classical(ClassicalConfig { policy: policy.to_owned(), arguments: Passed::new() })

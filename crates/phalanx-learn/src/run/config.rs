@@ -24,11 +24,12 @@ section! {
         num_envs: usize = 1, at_least_one;
         /// Steps of each environment. Mandatory, or `total_timesteps` instead.
         steps_per_env: u64 = 0, at_least_one;
-        /// Steps of a roll-out that are made in one go; never changes results. None: a rule of thumb.
+        /// Steps of each environment between two looks at Ctrl-C and progress; never changes results. None: as many as
+        /// suit the agent.
         scan_chunk_size: Option<usize> = None, optional(at_least_one);
         /// Threads; never changes results. None: all cores.
         threads: Option<usize> = None, optional(thread_count);
-        /// Whether speed is tuned before the run. False.
+        /// Whether chunk size and threads are tuned before the run. False.
         auto_tune: bool = false, any;
         /// Steps of each environment between evaluations; 0 is only at the end. 100.
         eval_frequency: u64 = 100, any;

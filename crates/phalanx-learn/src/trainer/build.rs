@@ -30,12 +30,12 @@ fn check(config: &Config) -> Result<()> {
         let why = "is self_play, where one side's gain is the other's loss: only q_learning knows that";
         return Err(Error::setting("env.opponent", why));
     }
-    let run = &config.run;
-    let unused = [("run.auto_tune", run.auto_tune), ("run.scan_chunk_size", run.scan_chunk_size.is_some())];
-    match unused.iter().find(|(_, given)| *given) {
-        Some((key, _)) => Err(Error::setting(*key, "has no effect in training yet: leave it out")),
-        None => Ok(()),
+    if config.run.auto_tune {
+        let why = "is true, but has to be settled before training, as `phalanx train` does: give run.scan_chunk_size \
+                   and run.threads instead";
+        return Err(Error::setting("run.auto_tune", why));
     }
+    Ok(())
 }
 
 /// The agent of a configuration on its environments, untrained.

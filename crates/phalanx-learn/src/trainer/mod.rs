@@ -7,9 +7,11 @@
 //! | module | owns |
 //! |---|---|
 //! | `build` | an agent from its settings |
+//! | `chunk` | how far an agent learns before its driver has a look |
 //! | `journal` | what a run writes while it goes on |
 
 mod build;
+mod chunk;
 mod journal;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ use std::time::Instant;
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
 
+pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::environments::{Environments, Film};
 use crate::error::{Error, Result};
@@ -133,6 +136,11 @@ pub fn train(
     trainer.finish(complete)
 }
 
+/// The agent of a configuration on its environments, untrained, as a run would begin with it.
+pub fn learner(config: &Config, environments: &dyn Environments) -> Result<Box<dyn Learner>> {
+    build::learner(config, &|batch| environments.batch(batch), &pool(config)?)
+}
+
 /// Refuses what [`train`] would refuse before it begins.
 pub fn check(config: &Config, environments: &dyn Environments) -> Result<()> {
     build::learner(config, &|batch| environments.batch(batch), &Arc::new(Pool::new(1))).map(drop)
@@ -238,8 +246,8 @@ impl<'a> Trainer<'a> {
                 .min()
                 .expect("three intervals");
             let start = Instant::now();
-            // One unit at a time, so that a run can be ended soon.
-            self.learner.advance(goal, &mut self.report)?;
+            let chunk = run.scan_chunk_size.map(|steps| (steps as u64).saturating_mul(num_envs));
+            advance_chunk(self.learner.as_mut(), chunk, goal, &mut self.report)?;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
             self.progress.global_step = step;

@@ -1,4 +1,4 @@
-//! What suites are made of: items of five categories, measured alone or in turns with the binary of a baseline.
+//! What suites are made of: items of six categories, measured alone or in turns with the binary of a baseline.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,15 @@ use phalanx_lab::case::CaseSpec;
 use phalanx_lab::clock::Stopwatch;
 use phalanx_lab::history::{OVERHEADS, STARTS};
 use phalanx_lab::judgement::Judgement;
-use phalanx_lab::kpi::Figure;
+use phalanx_lab::kpi::{Figure, Targets};
 use phalanx_lab::memory;
+use phalanx_lab::record::Kind;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::line::{Line, Point};
 use phalanx_lab::stats::paired::Comparison;
 use phalanx_lab::stats::regression::{Change, effective_threshold};
-use phalanx_lab::stats::verdict::{Tier, Verdict};
+use phalanx_lab::stats::verdict::{Better, Tier, Verdict};
 use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
 
 use super::paired::{Copies, Looks, Margin, calibration_of, seed_of};
@@ -35,6 +36,10 @@ const THROUGHPUT_RULE: f64 = 10.0;
 /// Pairs that the definition of safety overhead asks for.
 const OVERHEAD_PAIRS: usize = 7;
 
+/// The most processes, and samples of each, of runs that take a tenth of a second or more.
+const SOLVE_PROCESSES: usize = 4;
+const SOLVE_SAMPLES: usize = 6;
+
 /// Repeats of the leak test.
 const LEAK_REPEATS: u64 = 100;
 
@@ -47,19 +52,22 @@ const MIB: f64 = 1_048_576.0;
 pub(super) enum Category {
     Kernel,
     Environment,
+    Rl,
     Safety,
     Memory,
     Startup,
 }
 
 impl Category {
-    pub(super) const ALL: [Self; 5] = [Self::Kernel, Self::Environment, Self::Safety, Self::Memory, Self::Startup];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Kernel, Self::Environment, Self::Rl, Self::Safety, Self::Memory, Self::Startup];
 
     /// Its name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
             Self::Environment => "environment",
+            Self::Rl => "rl",
             Self::Safety => "safety",
             Self::Memory => "memory",
             Self::Startup => "startup",
@@ -71,6 +79,7 @@ impl Category {
         match self {
             Self::Kernel => "kernel_performance",
             Self::Environment => "environment_simulation",
+            Self::Rl => "rl_training",
             Self::Safety => "safety_validation",
             Self::Memory => "memory_performance",
             Self::Startup => "startup_performance",
@@ -90,6 +99,8 @@ pub(super) struct Item {
 enum What {
     /// Steps in a second.
     Speed(CaseSpec),
+    /// Whole runs until the task is solved.
+    Solve(CaseSpec),
     /// Process starts in a second, up to the first outputs, and the memory that it takes.
     Start(CaseSpec),
     /// Whole episodes of one environment.
@@ -104,10 +115,10 @@ impl Item {
     /// Whether a key figure comes from it.
     pub(super) fn gives_figures(&self) -> bool {
         match &self.what {
-            What::Speed(case) => self.category == Category::Environment && case.num_envs == 1,
+            What::Speed(case) => figure_of(case).is_some(),
             What::Start(_) => self.category == Category::Startup,
             What::Overhead(_) => true,
-            What::Episodes(_) | What::Leak(_) => false,
+            What::Episodes(_) | What::Leak(_) | What::Solve(_) => false,
         }
     }
 }
@@ -116,6 +127,56 @@ impl Item {
 pub(super) fn industrial() -> Vec<&'static str> {
     let specs = registry::ENTRIES.iter().map(registry::Entry::spec);
     specs.filter(|spec| !spec.constraints.is_empty()).map(|spec| spec.name).collect()
+}
+
+/// The key figure that the speed of a case is.
+fn figure_of(case: &CaseSpec) -> Option<&'static str> {
+    match case.kind {
+        Kind::HostApiRandom if case.num_envs == 1 => Some("environment_step_time_ms"),
+        Kind::PolicyForward if case.num_envs == 1 => Some("policy_inference_time_ms"),
+        Kind::Training => Some("training_throughput_steps_per_sec"),
+        _ => None,
+    }
+}
+
+/// Training with chunks of one roll-out, or as long as one of the others.
+fn training(env: &str, agent: &str, num_envs: usize, chunk: usize) -> CaseSpec {
+    CaseSpec { scan_chunk_size: chunk, ..CaseSpec::training(env, agent, num_envs) }
+}
+
+/// What learning is watched by: agents with their presets, at the sizes of these.
+fn learning() -> impl Iterator<Item = (String, What)> {
+    /// Two hidden layers, a common size.
+    const HIDDEN: (&str, &str) = ("agent.hidden", "[64,64]");
+    let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let agents = [("ppo", 32, 32), ("dqn", 8, 64), ("pqn", 32, 64)];
+    let forward = [1, 64, 256, 1024].map(|n| ("ppo", n, vec![own(HIDDEN)]));
+    let forward = forward.into_iter().chain([("dqn", 1, Vec::new()), ("pqn", 1, Vec::new())]);
+    let forward = forward.map(|(agent, n, settings)| {
+        let case = CaseSpec { kind: Kind::PolicyForward, settings, ..CaseSpec::training("CartPole-v1", agent, n) };
+        (format!("{agent}/forward/n{n}"), What::Speed(case))
+    });
+    let update = agents.map(|(agent, n, chunk)| {
+        let case = CaseSpec { kind: Kind::GradientUpdate, ..training("CartPole-v1", agent, n, chunk) };
+        (format!("{agent}/update"), What::Speed(case))
+    });
+    let presets = agents.map(|(agent, n, chunk)| {
+        (format!("{agent}/training/n{n}"), What::Speed(training("CartPole-v1", agent, n, chunk)))
+    });
+    let many = CaseSpec {
+        threads: 2,
+        settings: [HIDDEN, ("run.rollout_steps", "16"), ("agent.num_minibatches", "4"), ("agent.num_epochs", "4")]
+            .map(own)
+            .to_vec(),
+        ..training("CartPole-v1", "ppo", 2048, 16)
+    };
+    let others = [
+        ("ppo/training/n2048/t2".to_owned(), What::Speed(many)),
+        ("ppo/training/ChemicalReactor-v0".to_owned(), What::Speed(training("ChemicalReactor-v0", "ppo", 64, 128))),
+        ("q_learning/training/n64".to_owned(), What::Speed(training("TicTacToe-v0", "q_learning", 64, 256))),
+    ];
+    let solve = CaseSpec { kind: Kind::TimeToSolve, ..training("CartPole-v1", "ppo", 32, 32) };
+    forward.chain(update).chain(presets).chain(others).chain([("ppo/solve".to_owned(), What::Solve(solve))])
 }
 
 /// The items of a category.
@@ -142,6 +203,7 @@ pub(super) fn items(category: Category) -> Vec<Item> {
                     .chain(rollouts.map(|(name, case)| item(format!("{env}/rollout/{name}"), What::Speed(case))))
             })
             .collect(),
+        Category::Rl => learning().map(|(name, what)| item(name, what)).collect(),
         Category::Safety => industrial()
             .into_iter()
             .flat_map(|env| [1, 1000].map(|n| (sized(env, n), CaseSpec::rollout(env, n))))
@@ -190,8 +252,20 @@ impl Runner<'_> {
             What::Speed(case) => {
                 let (processes, against) = self.speed(item, case)?;
                 let result = BenchmarkResult::of_case(&item.name, category, case, &processes);
-                let figures = step_time(item, &result).into_iter().collect();
+                let figures = speed_figure(item, case, &result).into_iter().collect();
                 Ok(Outcome { result, against, figures })
+            }
+            What::Solve(case) => {
+                let looks = self.looks;
+                let Plan { processes, samples, .. } = looks.plan;
+                self.looks.plan.processes = processes.min(SOLVE_PROCESSES);
+                self.looks.plan.samples = samples.min(SOLVE_SAMPLES);
+                let measured = self.speed(item, case);
+                self.looks = looks;
+                let (processes, against) = measured?;
+                let mut result = BenchmarkResult::of_case(&item.name, category, case, &processes);
+                result.metadata.insert("time_to_solve_s".to_owned(), (1.0 / result.throughput).into());
+                Ok(Outcome { result, against, figures: Vec::new() })
             }
             What::Start(case) => {
                 let (processes, against) = self.starts(item, case)?;
@@ -378,13 +452,17 @@ fn times(rates: Interval, unit: f64) -> Interval {
     Interval { low: 1.0 / rates.high / unit, high: 1.0 / rates.low / unit }
 }
 
-fn step_time(item: &Item, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
-    let interval = result.throughput_ci95.filter(|_| item.gives_figures())?;
+fn speed_figure(item: &Item, case: &CaseSpec, result: &BenchmarkResult) -> Option<(&'static str, Figure)> {
+    let (name, interval) = figure_of(case).zip(result.throughput_ci95)?;
+    let value = match case.kind {
+        Kind::Training => (result.throughput, interval),
+        _ => (1e3 / result.throughput, times(interval, 1e-3)),
+    };
     let (measured, source) = match result.is_noisy() {
         true => (None, format!("{}, whose processes reached no steady state", item.name)),
-        false => (Some((1e3 / result.throughput, times(interval, 1e-3))), item.name.clone()),
+        false => (Some(value), item.name.clone()),
     };
-    Some(("environment_step_time_ms", Figure { measured, source }))
+    Some((name, Figure { measured, source }))
 }
 
 fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -> Vec<(&'static str, Figure)> {
@@ -407,19 +485,19 @@ fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -
     ]
 }
 
-/// The figures of all outcomes: of several items, the worst. Each is better when lower, and what is unknown may be
-/// anything.
+/// The figures of all outcomes: of several items, the worst. What is unknown may be anything.
 pub(super) fn figures(outcomes: &[Outcome]) -> BTreeMap<String, Figure> {
+    let targets = Targets::default();
     let mut all: BTreeMap<String, Figure> = BTreeMap::new();
-    let value = |figure: &Figure| figure.measured.map_or(f64::INFINITY, |(value, _)| value);
     for (name, figure) in outcomes.iter().flat_map(|outcome| &outcome.figures) {
-        if all.get(*name).is_none_or(|worst| value(figure) > value(worst)) {
+        let sign = match targets.0.get(*name).map(|limits| limits.better) {
+            Some(Better::Higher) => -1.0,
+            _ => 1.0,
+        };
+        let badness = |figure: &Figure| figure.measured.map_or(f64::INFINITY, |(value, _)| sign * value);
+        if all.get(*name).is_none_or(|worst| badness(figure) > badness(worst)) {
             all.insert((*name).to_owned(), figure.clone());
         }
-    }
-    for name in ["policy_inference_time_ms", "training_throughput_steps_per_sec"] {
-        let source = "needs the learners, which this version does not have".to_owned();
-        all.insert(name.to_owned(), Figure { measured: None, source });
     }
     all
 }
@@ -499,12 +577,22 @@ mod tests {
         assert_eq!(names.len(), items.len());
         for item in &items {
             let (What::Speed(case)
+            | What::Solve(case)
             | What::Start(case)
             | What::Episodes(case)
             | What::Leak(case)
             | What::Overhead(case)) = &item.what;
-            let small = CaseSpec { num_envs: 1, ..case.clone() };
-            assert!(workloads::of(&small).is_ok(), "{}", item.name);
+            // What has to be solved must have the size of its preset.
+            let num_envs = if matches!(item.what, What::Solve(_)) { case.num_envs } else { 1 };
+            let small = CaseSpec { num_envs, ..case.clone() };
+            if let Err(error) = workloads::of(&small) {
+                panic!("{}: {error}", item.name);
+            }
+            assert_eq!(
+                CaseSpec { seed: case.seed, ..CaseSpec::parse(&case.id()).unwrap() },
+                *case,
+                "its name says all"
+            );
         }
     }
 
@@ -534,18 +622,21 @@ mod tests {
 
     #[test]
     fn of_several_items_the_worst_figure_counts() {
-        let outcome = |value: Option<f64>| Outcome {
-            result: Benchmark::new("b", "c").iterations(1).warmup(0).run(|| Ok::<_, ()>(())).unwrap(),
-            against: None,
-            figures: vec![(
-                "compilation_time_s",
-                Figure { measured: value.map(|value| (value, Interval::point(value))), source: format!("{value:?}") },
-            )],
+        let outcome = |value: Option<f64>| {
+            let measured = value.map(|value| (value, Interval::point(value)));
+            let figure = Figure { measured, source: format!("{value:?}") };
+            Outcome {
+                result: Benchmark::new("b", "c").iterations(1).warmup(0).run(|| Ok::<_, ()>(())).unwrap(),
+                against: None,
+                figures: ["compilation_time_s", "training_throughput_steps_per_sec"]
+                    .map(|name| (name, figure.clone()))
+                    .into(),
+            }
         };
         let all = figures(&[Some(1.0), Some(3.0), Some(2.0)].map(outcome));
         assert_eq!(all["compilation_time_s"].source, "Some(3.0)");
+        assert_eq!(all["training_throughput_steps_per_sec"].source, "Some(1.0)", "higher is better");
         let unknown = figures(&[Some(1.0), None, Some(2.0)].map(outcome));
-        assert_eq!(unknown["compilation_time_s"].measured, None);
-        assert_eq!(all["policy_inference_time_ms"].measured, None);
+        assert!(unknown.values().all(|figure| figure.measured.is_none()));
     }
 }

@@ -111,7 +111,7 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
         sample: Duration::from_millis(args.sample_ms.into()),
         ..Plan::default()
     };
-    let needed = [Category::Environment, Category::Safety, Category::Startup];
+    let needed = [Category::Environment, Category::Rl, Category::Safety, Category::Startup];
     let needed: Vec<_> = needed.into_iter().flat_map(items::items).filter(items::Item::gives_figures).collect();
     let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
     let mut outcomes = Vec::new();

@@ -17,6 +17,7 @@ mod profile;
 pub(crate) mod report;
 mod safety;
 mod suite;
+mod tabular;
 mod throughput;
 mod trend;
 mod worker;
@@ -64,6 +65,8 @@ enum BenchCommand {
     Doctor(doctor::DoctorArgs),
     /// Run the whole suite: categories, key figures, comparison with a baseline
     Suite(suite::SuiteArgs),
+    /// Measure tabular Q-learning by table, threads, agents and workers
+    Tabular(tabular::TabularArgs),
     /// Hold key figures against their targets and alert limits
     Kpi(kpi::KpiArgs),
     /// Measure what watching constraints costs
@@ -90,6 +93,7 @@ pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
         BenchCommand::Report(args) => report::run(args),
         BenchCommand::Doctor(args) => doctor::run(args),
         BenchCommand::Suite(args) => suite::run(args),
+        BenchCommand::Tabular(args) => tabular::run(args),
         BenchCommand::Kpi(args) => kpi::run(args),
         BenchCommand::Safety(args) => safety::run(args),
         BenchCommand::Trend(args) => trend::run(args),

@@ -73,8 +73,12 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
 fn text(trend: &SeriesTrend) -> String {
     let Series { key, entries } = &trend.series;
     let (first, last) = (&entries[0], &entries[entries.len() - 1]);
+    let unit = match key.unit.as_str() {
+        "env_step" | "agent_step" => "steps".to_owned(),
+        other => format!("{other}s"),
+    };
     let mut text = format!(
-        "{} on {}\n  {} runs from {} to {}, last {} steps/s\n",
+        "{} on {}\n  {} runs from {} to {}, last {} {unit}/s\n",
         key.case_id,
         key.fingerprint,
         entries.len(),
@@ -93,7 +97,7 @@ fn text(trend: &SeriesTrend) -> String {
     let _ = match (direction.change_percent, direction.recent_avg, direction.historical_avg) {
         (Some(percent), Some(recent), Some(before)) => writeln!(
             text,
-            "  {name}: {percent:+.1} % ({} steps/s in the last three, {} before; below {:.1} % is noise)",
+            "  {name}: {percent:+.1} % ({} {unit}/s in the last three, {} before; below {:.1} % is noise)",
             format_number(recent),
             format_number(before),
             trend.noise_percent

@@ -1,0 +1,74 @@
+//! Chunks: how far an agent learns before control returns to whoever drives it.
+//!
+//! The driver looks for Ctrl-C, shows how far a run is, and logs, evaluates and stores what is due. Between two looks an
+//! agent learns for `scan_chunk_size` steps of each environment, or to the next log, evaluation or checkpoint if that
+//! is nearer. A unit of an agent's work is never cut: neither a roll-out with the updates that follow it, nor what the
+//! shards of a table do between two merges. A chunk that is shorter is therefore one unit.
+
+use crate::error::Result;
+use crate::learner::{Learner, Report};
+
+/// Learns on for `chunk` steps of all environments, or for one unit of the agent's own if there is none, and not beyond
+/// `goal` except where a unit does not fit. How a run is cut into chunks changes nothing that is learnt.
+pub fn advance_chunk(learner: &mut dyn Learner, chunk: Option<u64>, goal: u64, report: &mut Report) -> Result<()> {
+    let Some(chunk) = chunk else { return learner.advance(goal, report) };
+    let end = learner.global_step().saturating_add(chunk).min(goal);
+    loop {
+        learner.advance(end, report)?;
+        if learner.global_step() >= end {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::batch::BatchConfig;
+
+    use super::super::train;
+    use super::*;
+    use crate::run::config::create_config;
+    use crate::run::directory::EvalMetrics;
+    use crate::state::State;
+
+    /// What a run learns, what its evaluations find, and when it logs.
+    type Found = (State, EvalMetrics, Vec<u64>);
+
+    /// What a run learns and finds out, and how often its driver had a look.
+    fn trained(agent: &str, env: &str, more: &[(&str, &str)]) -> (Found, usize) {
+        let usual = [("run.num_envs", "4"), ("run.eval_frequency", "100"), ("run.eval_rollouts", "3")];
+        let config = create_config(env, agent, &[&usual[..], more].concat()).unwrap();
+        let entry = phalanx_envs::registry::find(env).unwrap();
+        let make = |batch: &BatchConfig| entry.batch(batch);
+        let mut looks = 0;
+        let watch = &mut |_: &_| {
+            looks += 1;
+            true
+        };
+        let trained = train(&config, &make, &mut || Ok(None), None, watch).unwrap();
+        ((trained.learner.save(), trained.results.eval_metrics, trained.results.training_metrics.global_steps), looks)
+    }
+
+    #[test]
+    fn a_chunk_changes_how_often_the_driver_looks_and_nothing_else() {
+        let small = [("run.steps_per_env", "300"), ("run.rollout_steps", "16")];
+        let dqn = [("run.steps_per_env", "300"), ("agent.learning_starts", "40"), ("run.buffer_size", "200")];
+        let table = [("run.steps_per_env", "1200"), ("agent.steps_per_sync", "50"), ("agent.shards", "2")];
+        for (agent, env, settings) in [
+            ("ppo", "CartPole-v1", &small[..]),
+            ("pqn", "CartPole-v1", &small),
+            ("dqn", "CartPole-v1", &dqn),
+            ("q_learning", "TicTacToe-v0", &table),
+            ("random", "CartPole-v1", &small[..1]),
+        ] {
+            let (plain, _) = trained(agent, env, settings);
+            let mut all_looks = Vec::new();
+            for chunk in ["1", "7", "64", "100000"] {
+                let (found, looks) = trained(agent, env, &[settings, &[("run.scan_chunk_size", chunk)]].concat());
+                assert!(found == plain, "{agent} with chunks of {chunk}");
+                all_looks.push(looks);
+            }
+            assert!(all_looks.is_sorted_by(|a, b| a >= b), "{agent}: {all_looks:?}");
+        }
+    }
+}
