@@ -181,8 +181,13 @@ fn what_was_measured_survives_an_interrupt() {
         let cited = json(&["bench", "cite", path, "--json"]);
         let rate = |point: &Value| 1e9 / point["t_median"].as_f64().unwrap();
         assert_eq!(cited["steps_per_second"].as_f64().unwrap(), rate(&point), "the last summary counts");
+        assert_eq!(cited["interrupted"], true);
+        assert!(stdout(&["bench", "cite", path]).contains("of a run that was ended early"));
         let trend = json(&["bench", "trend", "--history", folder.path(), "--json"]);
         assert_eq!(trend["series"][0]["entries"].as_array().unwrap().len(), 1, "{trend}");
+        assert_eq!(trend["series"][0]["entries"][0]["interrupted"], true, "{trend}");
+        let text = stdout(&["bench", "trend", "--history", folder.path()]);
+        assert!(text.contains("1 of them ended early"), "{text}");
     }
 }
 

@@ -57,6 +57,9 @@ pub struct Entry {
     pub time_ns: f64,
     /// Steps in a second.
     pub throughput: f64,
+    /// Whether the run was ended before all processes of the case had measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// A case over the runs of one machine.
@@ -142,6 +145,7 @@ pub fn series(records: &[Record]) -> Vec<Series> {
                     commit: run.git.sha.clone(),
                     time_ns: summary.t_median,
                     throughput: 1e9 / summary.t_median,
+                    interrupted: summary.complete == Some(false),
                 };
                 let key = SeriesKey::of(run, case, paired.contains(summary.case_id.as_str()));
                 let runs = all.entry(key).or_default();
@@ -332,6 +336,7 @@ mod tests {
             commit: None,
             time_ns: 1e9 / rate,
             throughput: *rate,
+            interrupted: false,
         };
         let key = SeriesKey {
             case_id: "case".to_owned(),

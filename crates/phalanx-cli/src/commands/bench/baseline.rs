@@ -14,7 +14,6 @@ use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
-use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::record::{Kind, Run};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
@@ -115,7 +114,6 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     let mut tags = Vec::new();
     tags.extend(args.tag.clone());
     let mut session = Session::start(&format!("baseline_{device}"), base.threads, tags, Some(&args.results_dir))?;
-    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // One environment is a batch of one: it is measured once.
     let mut counts = vec![1];
@@ -179,7 +177,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
         extra,
     };
     let file = baseline.write(&args.results_dir)?;
-    drop(unfinished);
+    session.finish();
     print_noise(&session.guards());
     if args.output.json {
         return print_json(&Report { file: &file, records: session.path(), baseline: &baseline });

@@ -11,7 +11,7 @@ use phalanx_lab::session::Session;
 use serde::Serialize;
 
 use super::options::{RecordsArgs, own_binary};
-use super::paired::{Copies, PlanArgs, cases, seed_of};
+use super::paired::{Copies, PairedMeasurement, PlanArgs, cases, seed_of};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 
@@ -68,16 +68,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let seed = seed_of(&session.run.run_id);
     let mut stored = Vec::new();
     for case in &cases {
-        let mut watch = monitor.watch(case.id(), "pairs", measured_pairs, args.common.output.quiet);
+        let watch = monitor.watch(case.id(), "pairs", measured_pairs, args.common.output.quiet);
+        let mut measurement = PairedMeasurement { copies: &copies, session: &mut session, watch, suite: "doctor" };
         let all = Plan { processes: measured_pairs, seed, ..plan };
-        let pairs = copies.compare((case, case), &all, true, &mut watch)?;
-        drop(watch);
-        session.record_pairs((case, case), "doctor", &pairs)?;
+        let pairs = measurement.compare((case, case), &all, true, Vec::new())?;
+        drop(measurement);
+        session.record_pairs_complete((case, case), &pairs)?;
         let comparisons = args.comparisons as usize;
         let calibration = StoredCalibration::of((&machine.0, &machine.1), case, &plan, &pairs, comparisons, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to calibrate with", case.id())))?;
         stored.push(Stored { file: calibration.save(&folder)?, calibration });
     }
+    session.finish();
     monitor.close()?;
     let guards = session.guards();
     if args.common.output.json {

@@ -127,6 +127,7 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
         };
         outcomes.push(runner.run(item)?);
     }
+    session.finish();
     monitor.close()?;
     let (run_id, records) = (session.run.run_id.clone(), session.path());
     Ok(Measured { run_id, records, figures: items::figures(&outcomes) })

@@ -162,6 +162,7 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
             case.extra.insert("memory".to_owned(), json!(row));
             session.record(&Record::Case(case))?;
         }
+        session.finish();
         Ok(())
     };
     if args.profile != Profile::Scan {

@@ -87,18 +87,37 @@ impl Copies {
             other => other.into(),
         }
     }
+}
 
-    /// Measures pairs of A on one case and B on another.
+/// Pairs under way: what measures them, where they are recorded, who watches.
+pub(super) struct PairedMeasurement<'a> {
+    pub(super) copies: &'a Copies,
+    pub(super) session: &'a mut Session,
+    pub(super) watch: Watch<'a>,
+    /// The name under which records keep the cases.
+    pub(super) suite: &'a str,
+}
+
+impl PairedMeasurement<'_> {
+    /// Measures pairs of A on one case and B on another, more of them if there are some. Each is recorded when it ends,
+    /// so that what ends the program costs the one at work and no other; whoever calls this records that they are
+    /// complete.
     pub(super) fn compare(
-        &self,
+        &mut self,
         (a, b): (&CaseSpec, &CaseSpec),
         plan: &Plan,
         same_work: bool,
-        watch: &mut Watch<'_>,
+        mut pairs: Vec<PairRun>,
     ) -> Result<Vec<PairRun>, Failure> {
-        let after = |pair: &PairRun| watch.pair((a, b), pair);
-        let (a, b) = (Side { binary: &self.a, case: a }, Side { binary: &self.b, case: b });
-        campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error, b.case))
+        let Self { copies, session, watch, suite } = self;
+        let after = |so_far: &[PairRun]| {
+            watch.pair((a, b), so_far.last().expect("one more"));
+            session.record_pairs_progress((a, b), suite, so_far)
+        };
+        let sides = (Side { binary: &copies.a, case: a }, Side { binary: &copies.b, case: b });
+        campaign::compare(sides.0, sides.1, plan, same_work, &mut pairs, after)
+            .map_err(|error| copies.explained(error, b))?;
+        Ok(pairs)
     }
 }
 
@@ -125,19 +144,17 @@ impl Looks {
     /// what was asked.
     pub(super) fn take(
         &self,
-        copies: &Copies,
+        measurement: &mut PairedMeasurement<'_>,
         case: &CaseSpec,
-        session: &Session,
         margin: &Margin,
-        watch: &mut Watch<'_>,
         open: impl Fn(&Judgement) -> bool,
     ) -> Result<(Vec<PairRun>, Judgement), Failure> {
         let mut pairs = Vec::new();
-        let seed = seed_of(&session.run.run_id);
+        let seed = seed_of(&measurement.session.run.run_id);
         for look in 1.. {
             let plan = Plan { seed: mix(seed ^ look), ..self.plan };
-            pairs.extend(copies.compare((case, case), &plan, self.same_work, watch)?);
-            let guards = session.guards();
+            pairs = measurement.compare((case, case), &plan, self.same_work, pairs)?;
+            let guards = measurement.session.guards();
             let rules = Rules {
                 theta: margin.theta(),
                 confidence: self.confidence(),

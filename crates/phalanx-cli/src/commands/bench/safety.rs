@@ -86,6 +86,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
             checksum: overhead.checksum,
         });
     }
+    session.finish();
     monitor.close()?;
     if args.common.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());

@@ -148,6 +148,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     let stem = format!("benchmark_results_{}", Timestamp::now().compact());
     let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
+    session.finish();
     let (last, exit_code) = conclusion(&report, baseline.is_some());
     if let Some(path) = markdown {
         crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;

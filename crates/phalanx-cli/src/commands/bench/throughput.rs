@@ -11,7 +11,6 @@ use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
-use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::precision;
 use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
@@ -147,7 +146,6 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let target = args.results.target(&format!("throughput_{device}"))?;
     let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
     let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
-    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
@@ -212,7 +210,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
-    drop(unfinished);
+    session.finish();
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
     print_noise(&guards);
     let printed = if args.output.json {

@@ -203,6 +203,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &rows)?;
+    session.finish();
     let report = Report { table, records, rows: &rows, fairness: &fairness, guards: &guards };
     if args.print.json {
         return print_json(&report);
