@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::text;
 
@@ -76,9 +76,9 @@ impl Progress {
                     let template =
                         format!("{{msg}} [{{wide_bar}}] {{percent}}%  {{human_rate}} {}/s  ETA {{eta}}", self.unit);
                     let style = ProgressStyle::with_template(&template).expect("the template is valid");
-                    let style = style.with_key(
+                    let style = style.with_key("eta", eta).with_key(
                         "human_rate",
-                        |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+                        |state: &ProgressState, out: &mut dyn std::fmt::Write| {
                             // A display that cannot be written to is not worth a panic.
                             let _ = out.write_str(&text::short(state.per_sec()));
                         },
@@ -105,10 +105,37 @@ impl Progress {
     }
 }
 
+/// The key `eta` of a bar.
+pub(crate) fn eta(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let left = time_left(state.eta(), state.pos(), state.len());
+    // A display that cannot be written to is not worth a panic.
+    let _ = out.write_str(&left);
+}
+
+/// The time that work still takes; of work that has just begun, whose rate is unknown, it would be none.
+fn time_left(estimate: Duration, done: u64, total: Option<u64>) -> String {
+    match estimate.is_zero() && total.is_none_or(|total| done < total) {
+        true => "?".to_owned(),
+        false => format!("{:#}", HumanDuration(estimate)),
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Display::Bar(Some(bar)) = &self.display {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_has_just_begun_is_not_about_to_end() {
+        assert_eq!(time_left(Duration::ZERO, 0, Some(10)), "?");
+        assert_eq!(time_left(Duration::from_secs(3), 5, Some(10)), "3s");
+        assert_eq!(time_left(Duration::ZERO, 10, Some(10)), "0s");
     }
 }

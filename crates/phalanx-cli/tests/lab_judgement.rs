@@ -159,6 +159,10 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["ab", PHALANX, "text"], "text"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole/n4"], "'CartPole-v1'"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/9"], "a case is an environment"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/n1000000000000"], "a pair of processes needs"),
+        (&["ab", PHALANX, PHALANX, "--memory-budget", "100k"], "but the budget is 100"),
+        (&["doctor", "--memory-budget", "100k"], "a pair of processes needs"),
+        (&["safety", "--num-envs", "1000G"], "a pair of processes needs"),
         (&["ab", PHALANX, PHALANX, "--margin", "-1"], "percentage"),
         (&["ab", PHALANX, PHALANX, "--samples", "23"], "24"),
         (&["ab", PHALANX, PHALANX, "--results-dir", "text/deeper"], "text is not a folder"),
@@ -175,6 +179,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(message.contains(said) && !message.contains("panicked"), "{arguments:?}: {message}");
+        assert!(!folder.path().join("benchmarks").exists(), "{arguments:?} left something behind");
         let errors = message.lines().filter(|line| !line.starts_with("note: ")).count();
         assert!(errors == 1 && stdout(&output).is_empty(), "{arguments:?}: {message}");
     }

@@ -226,6 +226,27 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
 }
 
 #[test]
+fn what_is_not_measured_as_asked_is_said_in_a_sentence() {
+    let folder = Folder::new();
+    let said = |more: &[&'static str]| {
+        let base = ["bench", "throughput", "--num-envs", "64", "--num-steps", "8", "--json"];
+        let output = phalanx(&with_plan(&[&base[..], more].concat(), &folder));
+        let text = String::from_utf8(output.stderr).unwrap();
+        // The machine has its own troubles.
+        let lines = text.lines().filter(|line| !line.contains("the guards refuse")).map(str::to_owned);
+        (lines.collect::<Vec<_>>(), serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    let (warnings, report) = said(&["--scan-chunk-size", "512", "--scan-chunk-size", "4", "--threads", "1"]);
+    let cut = "warning: --scan-chunk-size 512 is longer than a run of 8 steps: 8 is measured instead";
+    assert_eq!(warnings, [cut]);
+    let chunks: Vec<_> = report["rows"].as_array().unwrap().iter().map(|row| row["scan_chunk_size"].clone()).collect();
+    assert_eq!(chunks, [8, 4]);
+    assert_eq!(said(&["--threads", "1"]).0, [""; 0], "what nobody asked for needs no words");
+    let (warnings, _) = said(&["--threads", "64"]);
+    assert_eq!(warnings, ["warning: there are more threads than cores they may use, so they wait for each other"]);
+}
+
+#[test]
 fn a_stored_run_is_never_replaced() {
     let folder = Folder::new();
     let throughput = ["bench", "throughput", "--num-envs", "64", "--num-steps", "8"];

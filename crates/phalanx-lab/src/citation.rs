@@ -11,7 +11,7 @@ use crate::csv::Table;
 use crate::format::{format_bytes, format_number};
 use crate::machine::Machine;
 use crate::record::{self, Record, Run};
-use crate::{Error, Result, files};
+use crate::{Error, Result, files, json};
 
 /// A citation. What the file does not tell is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -194,7 +194,7 @@ fn of_records(path: &Path) -> Result<Vec<Citation>> {
 
 fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
     let run: Baseline = serde_json::from_str(&read(path)?)
-        .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {error}")))?;
+        .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {}", json::reason(&error))))?;
     let text = |name: &str| run.system_info.extra.get(name).and_then(|value| value.as_str()).map(str::to_owned);
     let citation = |num_envs, steps_per_second| Citation {
         steps_per_second,

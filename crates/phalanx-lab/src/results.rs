@@ -14,7 +14,7 @@ use crate::csv::Table;
 use crate::files::{self, Damage};
 use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
-use crate::{Error, Result};
+use crate::{Error, Result, json};
 
 /// Everything that was found.
 #[derive(Debug, Clone, Default)]
@@ -237,9 +237,9 @@ impl Results {
 
     fn read_json(&mut self, path: &Path) -> Result<()> {
         let bytes = files::read_regular(path).map_err(Error::read(path))?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, json::reason(&error)))?;
         if value.get("batch_scaling").is_some() {
-            let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
+            let run = serde_json::from_value(value).map_err(|error| unusable(path, json::reason(&error)))?;
             self.baselines.push(run);
         } else if value.get("results").is_some() && value.get("system_info").is_some() {
             let time = value["timestamp"].as_str().map_or_else(|| time_of_name(path), digits);

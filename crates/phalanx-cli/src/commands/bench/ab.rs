@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::options::RecordsArgs;
 use super::paired::{Copies, Looks, Margin, PairedMeasurement, PlanArgs, cases, percentage};
+use crate::args::whole;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 
@@ -30,7 +31,7 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     plan: PlanArgs,
     /// The most looks: as many pairs again are measured while the answer is open
-    #[arg(long, value_name = "L", default_value = "2", value_parser = clap::value_parser!(u8).range(1..=10))]
+    #[arg(long, value_name = "L", default_value = "2", value_parser = whole::<u8>(1..=10))]
     looks: u8,
     /// Differences below this are none, in per cent [default: 1, or what identical code shows (bench doctor)]
     #[arg(long, value_name = "PCT", value_parser = percentage, allow_negative_numbers = true)]
@@ -85,6 +86,7 @@ struct CaseReport {
 
 pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let cases = cases(&args.cases)?;
+    args.plan.check_room(&cases)?;
     let [a, b] = [&args.a, &args.b].map(|path| {
         worker::describe(path)
             .map(|description| Binary { path: path.clone(), description })

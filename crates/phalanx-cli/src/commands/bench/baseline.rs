@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use super::options::{PlanArgs, RESULTS_DIR, columns, print_noise};
 use super::throughput::measure;
-use crate::args::{OutputArgs, count, key_value, memory_budget};
+use crate::args::{OutputArgs, count, key_value, memory_budget, whole};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ pub(crate) struct BaselineArgs {
     #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     settings: Vec<(String, String)>,
     /// Threads that share the work
-    #[arg(long, value_name = "J", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "J", default_value = "1", value_parser = whole::<u16>(1..=1024))]
     threads: u16,
     /// Batches that need more memory are left out: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]

@@ -33,6 +33,9 @@ use crate::workloads;
 /// Changes of throughput that a suite reports, in per cent of the baseline.
 const THROUGHPUT_RULE: f64 = 10.0;
 
+/// What may be spent on watching constraints, in per cent.
+pub(super) const ACCEPTABLE_OVERHEAD: f64 = 10.0;
+
 /// Pairs that the definition of safety overhead asks for.
 const OVERHEAD_PAIRS: usize = 7;
 
@@ -181,6 +184,21 @@ pub(super) struct Runner<'a> {
     pub(super) quiet: bool,
     /// The name under which records keep the cases.
     pub(super) suite: &'static str,
+}
+
+impl<'a> Runner<'a> {
+    /// Measures this binary, and compares it with no other.
+    pub(super) fn of_this_binary(
+        session: &'a mut Session,
+        own: &'a Path,
+        plan: Plan,
+        monitor: &'a mut ProcessMonitoring,
+        quiet: bool,
+        suite: &'static str,
+    ) -> Self {
+        let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
+        Self { session, own, against: None, looks, monitor, quiet, suite }
+    }
 }
 
 impl Runner<'_> {
@@ -350,9 +368,9 @@ pub(super) struct Overhead {
 }
 
 impl Overhead {
-    /// Whether it is surely below the 10 % that may be spent on it.
+    /// Whether it is surely below what may be spent on it.
     pub(super) fn acceptable(&self) -> bool {
-        self.interval.high < 10.0
+        self.interval.high < ACCEPTABLE_OVERHEAD
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::calibrations::{self, StoredCalibration};
 use phalanx_lab::campaign::{self, PairRun, Plan, Side};
 use phalanx_lab::case::CaseSpec;
@@ -10,9 +11,12 @@ use phalanx_lab::files;
 use phalanx_lab::interrupt::TemporaryFolder;
 use phalanx_lab::judgement::{Judgement, Rules};
 use phalanx_lab::machine::Machine;
+use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::checksum::mix;
 
+use super::options::named_case;
+use crate::args::{memory_budget, whole};
 use crate::failure::Failure;
 use crate::monitoring::Watch;
 use crate::workloads;
@@ -30,14 +34,17 @@ const ERROR: f64 = 0.05;
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct PlanArgs {
     /// Pairs of processes before each look
-    #[arg(long, value_name = "P", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "24", value_parser = whole::<u16>(2..=1000))]
     pub(super) pairs: u16,
     /// Samples of each process, at least those that show a steady state
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(24..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(24..=10_000))]
     pub(super) samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = whole::<u32>(1..=60_000))]
     pub(super) sample_ms: u32,
+    /// Refuse cases whose two sides need more at once: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
 }
 
 impl PlanArgs {
@@ -48,6 +55,19 @@ impl PlanArgs {
             sample: Duration::from_millis(self.sample_ms.into()),
             ..Plan::default()
         }
+    }
+
+    /// Whether there is room for a pair of each case, whose processes live at the same time. Fails as well if a case has
+    /// wrong names or values.
+    pub(super) fn check_room(&self, cases: &[CaseSpec]) -> Result<(), Failure> {
+        let budget = self.memory_budget.bytes();
+        for case in cases {
+            let Predicted { state_bytes, agent_bytes } = workloads::predicted(case)?;
+            let both = Predicted { state_bytes: 2.0 * state_bytes, agent_bytes: 2.0 * agent_bytes };
+            workloads::fits(&both, budget)
+                .map_err(|why| Failure::input(format!("{}: a pair of processes {why}", case.id())))?;
+        }
+        Ok(())
     }
 }
 
@@ -73,16 +93,12 @@ impl Copies {
         Ok(Self { _folder: folder, a: a_copy, b: b_copy, of: [a.to_owned(), b.to_owned()] })
     }
 
-    /// A failure in the user's words: with the path that was given, not that of the copy. A case that cannot be built
-    /// here either is a wrong one; else it is the worker that failed.
-    fn explained(&self, error: phalanx_lab::Error, case: &CaseSpec) -> Failure {
+    /// A failure in the user's words: with the path that was given, not that of the copy.
+    fn explained(&self, error: phalanx_lab::Error) -> Failure {
         match error {
             phalanx_lab::Error::Worker { binary, reason } => {
                 let of = if binary == self.a { &self.of[0] } else { &self.of[1] };
-                match workloads::predicted(case) {
-                    Ok(_) => phalanx_lab::Error::Worker { binary: of.clone(), reason }.into(),
-                    Err(_) => Failure::input(format!("{}: {reason}", of.display())),
-                }
+                phalanx_lab::Error::Worker { binary: of.clone(), reason }.into()
             }
             other => other.into(),
         }
@@ -116,7 +132,7 @@ impl PairedMeasurement<'_> {
         };
         let sides = (Side { binary: &copies.a, case: a }, Side { binary: &copies.b, case: b });
         campaign::compare(sides.0, sides.1, plan, same_work, &mut pairs, after)
-            .map_err(|error| copies.explained(error, b))?;
+            .map_err(|error| copies.explained(error))?;
         Ok(pairs)
     }
 }
@@ -223,8 +239,7 @@ fn damage_text(damage: &files::Damage) -> String {
 
 /// The cases that a user names.
 pub(super) fn cases(texts: &[String]) -> Result<Vec<CaseSpec>, Failure> {
-    let cases: Result<Vec<_>, _> = texts.iter().map(|text| CaseSpec::parse(text)).collect();
-    cases.map_err(|error| Failure::input(error.to_string()))
+    texts.iter().map(|text| named_case(text)).collect()
 }
 
 /// A percentage from 0 to below 100.

@@ -17,6 +17,7 @@ use phalanx_lab::files;
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::hash;
+use phalanx_lab::json;
 use phalanx_lab::kpi::{self, Kpi};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::regression::{Change, Severity, notable_line};
@@ -31,7 +32,7 @@ use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
 use super::options::{SUITE_DIR, own_binary};
 use super::paired::{Copies, Looks};
-use crate::args::OutputArgs;
+use crate::args::{OutputArgs, whole};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files::{Kind, SUMMARY_TITLE, check_target};
@@ -61,13 +62,13 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Processes of each benchmark, or pairs of them before each look at a comparison
-    #[arg(long, value_name = "P", default_value = "12", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "12", value_parser = whole::<u16>(2..=1000))]
     pairs: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
@@ -216,7 +217,7 @@ impl Baseline {
             Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
         };
         let wrong = |why: String| Failure::input(format!("{} is no baseline: {why}", path.display()));
-        let report: Report = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let report: Report = serde_json::from_slice(&bytes).map_err(|error| wrong(json::reason(&error)))?;
         if report.schema_version != REPORT_VERSION {
             return Err(wrong(format!("its schema_version is {}, not {REPORT_VERSION}", report.schema_version)));
         }

@@ -26,7 +26,7 @@ use serde_json::json;
 use self::libraries::{Entry, Library, Question, Setup};
 use self::trajectories::Check;
 use super::options::{ResultsArgs, own_binary};
-use crate::args::{OutputArgs, count, memory_budget};
+use crate::args::{OutputArgs, count, memory_budget, whole};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
@@ -53,13 +53,13 @@ pub(crate) struct ComparisonArgs {
     #[arg(long, value_name = "DIR")]
     make_venv: Option<PathBuf>,
     /// Sets of processes that take turns
-    #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "P", default_value = "5", value_parser = whole::<u16>(1..=1000))]
     processes: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "12", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "100", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     /// Refuse a number of environments that needs more: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
