@@ -1,8 +1,8 @@
 //! Change points in a history: E-divisive with a t-test.
 //!
 //! Windows on a fixed grid are searched one by one, then the finds of all windows are merged. Because window
-//! starts do not depend on earlier finds, a full window never changes again: [`Detector`] keeps what it found and
-//! agrees with [`detect`] bit for bit after every appended value.
+//! starts do not depend on earlier finds, a full window never changes again: a [`Detector`] keeps what it found there
+//! and searches the last window only when a value is appended.
 
 use std::ops::Range;
 
@@ -95,8 +95,9 @@ impl Detection {
 /// # Panics
 /// If the settings have no stride within the window, or segments below two values.
 pub fn detect(series: &[f64], settings: &Settings) -> Detection {
-    settings.check();
-    conclude(series, &search(series, settings), settings)
+    let mut detector = Detector::new(*settings);
+    series.iter().for_each(|value| detector.push(*value));
+    detector.detection()
 }
 
 /// Finds change points in a series that grows.
@@ -148,14 +149,6 @@ struct Candidate {
     /// Largest p among this split and those that led to it. A limit below it would not have come this far, so one
     /// search serves every stricter limit too.
     gate: f64,
-}
-
-/// Searches all windows: those of the grid up to the first that reaches the end.
-fn search(series: &[f64], settings: &Settings) -> Vec<Candidate> {
-    let window = |start: usize| (start, series.len().min(start + settings.window));
-    let full = (0..).step_by(settings.stride).map(window).take_while(|&(_, end)| end < series.len());
-    let last = full.clone().count() * settings.stride;
-    full.chain([window(last)]).flat_map(|(start, end)| search_window(series, start, end, settings)).collect()
 }
 
 /// Splits `[start, end)` again and again at the largest divergence, until no split passes the weak limit.
@@ -366,6 +359,18 @@ mod tests {
         detect(series, &Settings::default())
     }
 
+    /// The plain way, the twin of [`Detector`]: all windows of the grid at once, up to the first that reaches the end.
+    fn search(series: &[f64], settings: &Settings) -> Vec<Candidate> {
+        let window = |start: usize| (start, series.len().min(start + settings.window));
+        let full = (0..).step_by(settings.stride).map(window).take_while(|&(_, end)| end < series.len());
+        let last = full.clone().count() * settings.stride;
+        full.chain([window(last)]).flat_map(|(start, end)| search_window(series, start, end, settings)).collect()
+    }
+
+    fn plainly(series: &[f64], settings: &Settings) -> Detection {
+        conclude(series, &search(series, settings), settings)
+    }
+
     /// The definition, written out.
     fn plain_divergence(x: &[f64], y: &[f64]) -> f64 {
         let (n, m) = (x.len() as f64, y.len() as f64);
@@ -483,10 +488,10 @@ mod tests {
                 let noise = random.autocorrelated(rho, 130);
                 let series: Vec<f64> = noise.iter().enumerate().map(|(i, y)| y + 2.0 * (i / 37) as f64).collect();
                 let mut detector = Detector::new(*settings);
-                assert_eq!(detector.detection(), detect(&[], settings));
+                assert_eq!(detector.detection(), plainly(&[], settings));
                 for (i, &value) in series.iter().enumerate() {
                     detector.push(value);
-                    assert_eq!(detector.detection(), detect(&series[..=i], settings), "after {i}");
+                    assert_eq!(detector.detection(), plainly(&series[..=i], settings), "after {i}");
                 }
             }
         }

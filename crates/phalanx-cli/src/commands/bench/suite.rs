@@ -17,6 +17,7 @@ use phalanx_lab::files;
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::hash;
+use phalanx_lab::history::{self, Series, SeriesKey};
 use phalanx_lab::json;
 use phalanx_lab::kpi::{self, Kpi};
 use phalanx_lab::session::Session;
@@ -37,6 +38,9 @@ use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files::{Kind, SUMMARY_TITLE, check_target};
 use crate::monitoring::ProcessMonitorArgs;
+
+/// What records call the suite.
+const SUITE: &str = "suite";
 
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
@@ -112,7 +116,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
             looks,
             monitor: &mut monitor,
             quiet: args.output.quiet,
-            suite: "suite",
+            suite: SUITE,
         };
         let mut outcome = match runner.run(item) {
             Ok(outcome) => outcome,
@@ -134,7 +138,9 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     monitor.close()?;
     let guards = session.guards();
-    outcomes.iter_mut().filter_map(|outcome| outcome.against.as_mut()).for_each(|against| against.heed(&guards));
+    let mut comparisons: Vec<&mut Against> = outcomes.iter_mut().filter_map(|one| one.against.as_mut()).collect();
+    comparisons.iter_mut().for_each(|against| against.heed(&guards));
+    suite::heed_number(&mut comparisons);
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
     if !failed.is_empty() {
@@ -196,6 +202,8 @@ fn chosen(names: &[String]) -> Result<Vec<Item>, Failure> {
 /// What is compared with.
 struct Baseline {
     report: Report,
+    /// What the cases of suites showed in the runs that are recorded beside it.
+    history: Vec<Series>,
     /// The binary that made it, if it is still there.
     binary: Option<PathBuf>,
 }
@@ -228,7 +236,8 @@ impl Baseline {
                 None
             }
         });
-        Ok(Some(Self { report, binary }))
+        let history = history::series(&phalanx_lab::record::read_folder(&args.output_dir)?.records);
+        Ok(Some(Self { report, history, binary }))
     }
 
     /// A result against the stored one of the same name, if there is one that can be compared.
@@ -239,7 +248,20 @@ impl Baseline {
         if self.report.system_info.fingerprint != fingerprint {
             return Some(Against::incomparable("the baseline is of another machine"));
         }
-        self.binary.is_none().then(|| Against::stored(stored, result))
+        if self.binary.is_some() {
+            return None;
+        }
+        let mut against = Against::stored(stored, result);
+        let of_result = |series: &&Series| {
+            let SeriesKey { case_version, fingerprint: machine, suite, paired, .. } = &series.key;
+            result.case_version.as_ref() == Some(case_version) && machine == fingerprint && suite == SUITE && !paired
+        };
+        // Starts have no history of their own, but their cases may have one of speed.
+        let timed = against.processes.is_some();
+        if let Some(fence) = self.history.iter().filter(|_| timed).find(of_result).and_then(Series::fence) {
+            against.heed_history(&fence);
+        }
+        Some(against)
     }
 }
 
@@ -317,7 +339,7 @@ fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Base
         method: "student".to_owned(),
         theta: against.rules.map(|rules| ratio(rules.threshold_percent()).ln()),
         mde: None,
-        p: None,
+        p: against.processes.map(|test| test.p),
         verdict: against.verdict.name().to_owned(),
         reason: against.reason.clone(),
         exit_code: against.verdict.exit_code(false),
@@ -415,7 +437,8 @@ fn text(report: &Report, guards: &Readings) -> String {
         let line = format!("{:width$}  {:>9}  {interval:>18}  {memory:>8}  {note}", result.name, rate(result));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for (name, against) in &report.comparisons {
+    let told = suite::worth_telling(&report.comparisons);
+    for (name, against) in report.comparisons.iter().filter(|(name, _)| told.contains(name.as_str())) {
         let change = against.rules.zip(against.throughput_change_interval);
         let line = change.and_then(|(rules, interval)| {
             notable_line(name, &Change { percent: rules.throughput_change_percent, interval }, rules.noise_percent)
