@@ -15,6 +15,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -94,11 +95,12 @@ impl Benchmark {
         self
     }
 
-    /// Measures the function; the first error ends it, in the warm-up as well.
+    /// Measures the function; the first error ends it, in the warm-up as well. What it returns counts as used: the
+    /// compiler cannot leave its computation out.
     ///
     /// Memory is looked at in a pass of its own after the timed one, for looking takes time.
-    pub fn run<E>(self, mut function: impl FnMut() -> Result<(), E>) -> Result<BenchmarkResult, E> {
-        let mut repeat = |times: u64| (0..times).try_for_each(|_| function());
+    pub fn run<T, E>(self, mut function: impl FnMut() -> Result<T, E>) -> Result<BenchmarkResult, E> {
+        let mut repeat = |times: u64| (0..times).try_for_each(|_| function().map(|result| drop(black_box(result))));
         repeat(self.warmup)?;
         let blocks = self.iterations.min(BLOCKS);
         let (mut wall_s, mut cpu_s, mut logs) = (0.0, Some(0.0), Vec::new());
@@ -112,14 +114,14 @@ impl Benchmark {
             cpu_s = cpu_s.zip(elapsed.cpu_ns).map(|(sum, ns): (f64, _)| sum + ns as f64 / 1e9);
             logs.push((iterations as f64 / seconds).ln());
         }
-        repeat(1)?;
+        let (peak, current) = memory_of(&mut function)?;
         let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
         Ok(BenchmarkResult {
             name: self.name,
             category: self.category,
             duration: wall_s,
-            memory_peak_mb: mb(memory::peak_rss_bytes()),
-            memory_current_mb: mb(memory::rss_bytes()),
+            memory_peak_mb: mb(peak),
+            memory_current_mb: mb(current),
             cpu_percent: cpu_s.map(|cpu| 100.0 * cpu / wall_s),
             iterations: self.iterations,
             throughput: self.iterations as f64 / wall_s,
@@ -132,6 +134,26 @@ impl Benchmark {
     }
 }
 
+/// The peak and the rest of what one call allocates, in bytes.
+fn memory_of<T, E>(func: &mut impl FnMut() -> Result<T, E>) -> Result<(Option<u64>, Option<u64>), E> {
+    if let Some(allocator) = memory::allocator() {
+        allocator.reset_peak();
+        let before = allocator.counts();
+        // What is returned is still held here: it is part of what the call allocated.
+        let result = black_box(func()?);
+        let after = allocator.counts();
+        drop(result);
+        let more = |bytes: u64| Some(bytes.saturating_sub(before.live_bytes));
+        return Ok((more(after.peak_bytes), more(after.live_bytes)));
+    }
+    let before = (memory::peak_rss_bytes(), memory::rss_bytes());
+    let result = black_box(func()?);
+    let after = (memory::peak_rss_bytes(), memory::rss_bytes());
+    drop(result);
+    let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+    Ok((growth(before.0, after.0), growth(before.1, after.1)))
+}
+
 /// What a benchmark showed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResult {
@@ -141,9 +163,11 @@ pub struct BenchmarkResult {
     pub category: String,
     /// Seconds that were timed.
     pub duration: f64,
-    /// The most memory that the process had, in MiB; unknown outside of Linux.
+    /// The most memory that the processes of a case had, in MiB; of a function, what one call had allocated at once: as the
+    /// registered [`CountingAllocator`](memory::CountingAllocator) counts it, else by how much the peak of the process
+    /// grew. Unknown outside of Linux.
     pub memory_peak_mb: Option<f64>,
-    /// The memory that it had in the end, in MiB.
+    /// The memory that they had in the end, in MiB; of a function, what one call left behind, counted likewise.
     pub memory_current_mb: Option<f64>,
     /// CPU time by wall time; more than 100 with several threads.
     pub cpu_percent: Option<f64>,

@@ -509,7 +509,7 @@ fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult,
                 Ok::<_, Failure>(())
             },
         )?;
-    // Of this process, which has done more than that.
+    // Of one repeat, which is not what leaks.
     result.memory_peak_mb = None;
     let slope = Line::fit(&points).and_then(|line| Some((line.slope, line.slope_interval(CONFIDENCE)?)));
     if let Some((bytes, interval)) = slope {
