@@ -17,6 +17,7 @@ pub(crate) fn pretty<T: Serialize + DeserializeOwned>(what: &'static str, value:
 /// Why JSON is not what it should be, without the names that only we know.
 pub fn reason(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
+    text = text.replace("expected variant identifier", "expected a name");
     for kind in ["struct ", "internally tagged enum ", "enum "] {
         let Some(at) = text.find(&format!("expected {kind}")).map(|at| at + "expected ".len()) else { continue };
         let end = at + kind.len();
@@ -35,11 +36,14 @@ fn readable<T: DeserializeOwned>(what: &'static str, text: serde_json::Result<St
 mod tests {
     use super::*;
     use crate::record::{Outliers, Record};
+    use serde::Deserialize;
 
     #[test]
     fn a_reason_names_no_types() {
         let said = |text: &str| reason(&serde_json::from_str::<Record>(text).unwrap_err());
-        assert_eq!(said("[1]"), "invalid type: sequence, expected an object");
+        let said_of = |value| reason(&Record::deserialize(serde_json::json!(value)).unwrap_err());
+        assert_eq!(said_of(7), "invalid type: integer `7`, expected an object");
+        assert_eq!(said("[1]"), "invalid type: integer `1`, expected a name at line 1 column 2");
         assert!(said("{}").contains("missing field `type`"), "{}", said("{}"));
         let inner = reason(&serde_json::from_str::<Outliers>("7").unwrap_err());
         assert_eq!(inner, "invalid type: integer `7`, expected an object at line 1 column 1");

@@ -25,7 +25,9 @@ pub struct Settings {
     pub min_segment: usize,
     /// Largest p at which a window is split. Default 1e-3.
     pub p_weak: f64,
-    /// Largest p between two final segments. Default 1e-3.
+    /// Largest p between two final segments. Default 5e-4: the windows of a long history are many tests, and with 1e-3
+    /// 3.1 % of series of 150 values without a change show one, with 5e-4 1.9 %. A shift of two standard deviations is
+    /// found as often, in 89 %.
     pub p_strong: f64,
     /// Least difference between the means of two final segments. Default 0; set it to the detectable effect.
     pub min_change: f64,
@@ -33,14 +35,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { window: 30, stride: 15, min_segment: 3, p_weak: 1e-3, p_strong: 1e-3, min_change: 0.0 }
+        Self { window: 30, stride: 15, min_segment: 3, p_weak: 1e-3, p_strong: 5e-4, min_change: 0.0 }
     }
 }
 
 impl Settings {
-    /// Settings for one series that is searched as a whole.
+    /// Settings for one series that is searched as a whole: one window is no many tests, and 1.4 % of series of 30
+    /// values without a change show one.
     pub fn whole(length: usize, min_change: f64) -> Self {
-        Self { window: length.max(1), stride: length.max(1), min_change, ..Self::default() }
+        Self { window: length.max(1), stride: length.max(1), p_strong: 1e-3, min_change, ..Self::default() }
     }
 
     #[track_caller]
@@ -531,47 +534,16 @@ mod tests {
     }
 
     #[test]
-    #[ignore]
-    fn experiment() {
-        for n in [30, 60, 150] {
-            for p in [1e-3, 7e-4, 5e-4, 3e-4, 2e-4] {
-                for weak in [1e-3, p] {
-                    let settings = Settings { p_strong: p, p_weak: weak, ..Settings::default() };
-                    let rate = |seed: u64, count, min_change: f64| {
-                        share(seed, count, |random| {
-                            let settings = Settings { min_change, ..settings };
-                            !detect(&random.autocorrelated(0.0, n), &settings).points.is_empty()
-                        })
-                    };
-                    let usual = share(31, 4000, |random| {
-                        let series = random.autocorrelated(0.0, n);
-                        !final_segments(&series, &search(&series, &settings), &settings, 1.0).tests.is_empty()
-                    });
-                    let power = |shift: f64| {
-                        share(41, 2000, |random| {
-                            let mut series = random.autocorrelated(0.0, 60);
-                            series[40..].iter_mut().for_each(|value| *value += shift);
-                            detect(&series, &settings).points.iter().any(|point| point.at.abs_diff(40) <= 2)
-                        })
-                    };
-                    eprintln!(
-                        "n {n} strong {p:e} weak {weak:e}: false {} without rule {} with floor 1sd {} power 2sd {} 3sd {}",
-                        rate(31, 4000, 0.0),
-                        usual,
-                        rate(31, 4000, 1.0),
-                        power(2.0),
-                        power(3.0)
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
     fn white_noise_rarely_changes() {
-        let false_points = share(31, 2000, any_point(Settings::default(), 0.0));
-        // The reference speaks of 1 to 2 %; here it is 3.2 % of 12,000 series, 2.7 % with the rule for autocorrelation.
-        assert!((0.01..0.045).contains(&false_points), "{false_points}");
+        let false_points = share(31, 4000, any_point(Settings::default(), 0.0));
+        assert!((0.01..0.02).contains(&false_points), "{false_points}");
+        let looser = Settings { p_strong: 1e-3, ..Settings::default() };
+        let more = share(31, 4000, any_point(looser, 0.0));
+        assert!(more > 0.02, "the limit of one test is too loose for many: {more}");
+        let whole = share(31, 4000, |random| {
+            !detect(&random.autocorrelated(0.0, 30), &Settings::whole(30, 0.0)).points.is_empty()
+        });
+        assert!((0.01..0.02).contains(&whole), "{whole}");
     }
 
     #[test]
@@ -595,7 +567,7 @@ mod tests {
 
     #[test]
     fn stricter_limits_tame_autocorrelation() {
-        let settings = Settings::default();
+        let settings = Settings { p_strong: 1e-3, ..Settings::default() };
         for (rho, p_divisor, expected) in [
             (0.2, 1.0, 0.18),
             (0.3, 1.0, 0.31),
