@@ -46,6 +46,14 @@ impl Default for Plan {
     }
 }
 
+impl Plan {
+    /// So many processes of so many samples, each of at least so many milliseconds; the rest by default.
+    pub fn of(processes: u16, samples: u16, sample_ms: u32) -> Self {
+        let sample = Duration::from_millis(sample_ms.into());
+        Self { processes: processes.into(), samples: samples.into(), sample, ..Self::default() }
+    }
+}
+
 /// What one process measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use phalanx_core::Error;
@@ -105,12 +104,7 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
     let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.common.results_dir))?;
-    let plan = Plan {
-        processes: args.processes.into(),
-        samples: args.samples.into(),
-        sample: Duration::from_millis(args.sample_ms.into()),
-        ..Plan::default()
-    };
+    let plan = Plan::of(args.processes, args.samples, args.sample_ms);
     let needed = [Category::Environment, Category::Safety, Category::Startup];
     let needed: Vec<_> = needed.into_iter().flat_map(items::items).filter(items::Item::gives_figures).collect();
     let quiet = args.common.output.quiet;

@@ -43,12 +43,7 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     pub(crate) fn plan(&self) -> Plan {
-        Plan {
-            processes: usize::from(self.processes),
-            samples: usize::from(self.samples),
-            sample: Duration::from_millis(self.sample_ms.into()),
-            ..Plan::default()
-        }
+        Plan::of(self.processes, self.samples, self.sample_ms)
     }
 
     pub(crate) fn patience(&self) -> Duration {

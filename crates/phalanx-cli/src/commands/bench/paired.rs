@@ -1,7 +1,6 @@
 //! What commands that compare in pairs share: binaries that nothing changes meanwhile, the plan of looks, the margin.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::calibrations::{self, StoredCalibration};
@@ -49,12 +48,7 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     pub(super) fn plan(&self) -> Plan {
-        Plan {
-            processes: usize::from(self.pairs),
-            samples: usize::from(self.samples),
-            sample: Duration::from_millis(self.sample_ms.into()),
-            ..Plan::default()
-        }
+        Plan::of(self.pairs, self.samples, self.sample_ms)
     }
 
     /// Whether there is room for a pair of each case, whose processes live at the same time. Fails as well if a case has

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use phalanx_core::Error;
@@ -97,12 +96,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
     let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
-    let plan = Plan {
-        processes: args.pairs.into(),
-        samples: args.samples.into(),
-        sample: Duration::from_millis(args.sample_ms.into()),
-        ..Plan::default()
-    };
+    let plan = Plan::of(args.pairs, args.samples, args.sample_ms);
     let looks = Looks { plan, looks: 2, cases: items.len(), same_work: true };
     let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
