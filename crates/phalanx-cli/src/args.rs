@@ -1,5 +1,6 @@
 //! What the user types.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -221,7 +222,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "F", default_value = "1", value_parser = scale)]
     pub(crate) scale: f64,
     /// Frames per second of an animation
-    #[arg(long, value_name = "N", default_value = "25", value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "N", default_value = "25", value_parser = whole::<u8>(1..=100))]
     pub(crate) fps: u8,
     /// Draw every K-th step only; ends of episodes are always drawn
     #[arg(long, value_name = "K", default_value = "1", value_parser = count)]
@@ -388,6 +389,17 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
 }
 
+/// Reads a whole number within a range; what is none, or outside of it, is told with what is allowed.
+pub(crate) fn whole<T: TryFrom<u64> + 'static>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number =
+            text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("a whole number from {} to {} is needed", range.start(), range.end()))
+    }
+}
+
 /// A share or an amount of memory, as a user writes it.
 pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
     MemoryBudget::parse(text)
@@ -422,6 +434,18 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// What the standard library says of a number that is none, as a user would.
+fn in_our_words(sentence: &str) -> String {
+    let words = [
+        ("invalid digit found in string", "a whole number is needed"),
+        ("cannot parse integer from empty string", "a whole number is needed"),
+        ("number too large to fit in target type", "a smaller number is needed"),
+        ("invalid float literal", "a number is needed"),
+        ("cannot parse float from empty string", "a number is needed"),
+    ];
+    words.iter().fold(sentence.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
 /// Parses the command line and the file it names; what clap has to say about a mistake becomes one sentence.
 pub(crate) fn parse() -> Result<(Cli, Origin), Failure> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -437,7 +461,7 @@ pub(crate) fn parse() -> Result<(Cli, Origin), Failure> {
                 .lines()
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
             let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-            let sentence = sentence.join(" ").trim_start_matches("error: ").to_owned();
+            let sentence = in_our_words(sentence.join(" ").trim_start_matches("error: "));
             let wrong = match error.get(ContextKind::InvalidValue) {
                 Some(ContextValue::String(wrong)) => origin.of(wrong),
                 _ => None,

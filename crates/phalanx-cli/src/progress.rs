@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::text;
 
@@ -87,8 +87,10 @@ impl Progress {
                 }
                 if let Some(bar) = bar {
                     // Not the bar's own rate, which takes what an earlier run has done for very fast.
-                    let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
-                    bar.set_prefix(format!("{} {}/s  ETA {left:#}", text::short(rate), self.unit));
+                    let begun = self.done > self.earlier;
+                    let estimate = if begun { Duration::from_secs_f64(left.min(1e9)) } else { Duration::ZERO };
+                    let left = time_left(estimate, self.done, Some(self.total));
+                    bar.set_prefix(format!("{} {}/s  ETA {left}", text::short(rate), self.unit));
                     bar.set_position(self.done);
                 }
             }
@@ -103,10 +105,37 @@ impl Progress {
     }
 }
 
+/// The key `eta` of a bar.
+pub(crate) fn eta(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let left = time_left(state.eta(), state.pos(), state.len());
+    // A display that cannot be written to is not worth a panic.
+    let _ = out.write_str(&left);
+}
+
+/// The time that work still takes; of work that has just begun, whose rate is unknown, it would be none.
+fn time_left(estimate: Duration, done: u64, total: Option<u64>) -> String {
+    match estimate.is_zero() && total.is_none_or(|total| done < total) {
+        true => "?".to_owned(),
+        false => format!("{:#}", HumanDuration(estimate)),
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Display::Bar(Some(bar)) = &self.display {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_has_just_begun_is_not_about_to_end() {
+        assert_eq!(time_left(Duration::ZERO, 0, Some(10)), "?");
+        assert_eq!(time_left(Duration::from_secs(3), 5, Some(10)), "3s");
+        assert_eq!(time_left(Duration::ZERO, 10, Some(10)), "0s");
     }
 }

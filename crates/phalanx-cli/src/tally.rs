@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::progress::eta;
+
 /// How often a piped run says how far it is.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -28,7 +30,8 @@ impl Tally {
             (true, _) => Display::Nothing,
             (false, true) => {
                 let template = format!("[{{wide_bar}}] {{pos}} of {{len}} {unit}  ETA {{eta}}  {{msg}}");
-                let style = ProgressStyle::with_template(&template).expect("the template is valid");
+                let style =
+                    ProgressStyle::with_template(&template).expect("the template is valid").with_key("eta", eta);
                 Display::Bar(ProgressBar::new(total as u64).with_style(style))
             }
             (false, false) => Display::Lines { next: Instant::now() + LINE_INTERVAL },

@@ -77,6 +77,12 @@ fn counts_and_values() {
     refused_with(&with(&["--threads", "1000000"]), &["--threads is 1000000, but must be from 1 to 1024"]);
     refused_with(&with(&["--lanes", "4"]), &["--lanes", "8, 16, auto"]);
     refused_with(&with(&["--seed", "x"]), &["--seed"]);
+    for wrong in ["x", "0", "1.5", "99999999999999999999"] {
+        let said = [&format!("'{wrong}' for '--threads <J>'")[..], "a whole number from 1 to 1024 is needed"];
+        refused_with(&["bench", "throughput", "--threads", wrong], &said);
+    }
+    refused_with(&["bench", "throughput", "--seed", "x"], &["'--seed <S>'", "a whole number"]);
+    refused_with(&["autotune", "verify", "--repeats", "x"], &["'--repeats <R>'", "a whole number is needed"]);
     refused_with(&with(&["--param", "gravity"]), &["key=value is needed"]);
     refused_with(&with(&["--param", "gravity=heavy"]), &["parameter gravity of CartPole-v1 is 'heavy'"]);
     refused_with(&with(&["--param", "gravity=nan"]), &["gravity", "from 0 to 1000"]);

@@ -57,6 +57,57 @@ fn an_interrupt_leaves_neither_files_nor_processes() {
     }
 }
 
+/// The records of the only run in a folder, if there are any.
+fn records(folder: &Path) -> Option<String> {
+    let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .find_map(|path| fs::read_to_string(path).ok())
+}
+
+#[test]
+fn what_pairs_and_suites_had_measured_survives_an_interrupt_and_what_is_empty_does_not() {
+    let own = env!("CARGO_BIN_EXE_phalanx");
+    let case = ["--case", "CartPole-v1/n64/t1"];
+    let (many, tiny) = (["--pairs", "400"], ["--pairs", "1000", "--samples", "24", "--sample-ms", "1"]);
+    let few = ["--processes", "1000", "--samples", "2", "--sample-ms", "1"];
+    let suite = ["bench", "suite", "--categories", "kernel", "--samples", "2", "--sample-ms", "1", "--pairs", "1000"];
+    let safety = [&["bench", "safety", "--env", "cstr"][..], &tiny].concat();
+    let memory = ["bench", "memory", "--repeats", "100"];
+    for (command, results, kept) in [
+        ([&["bench", "ab", own, own][..], &case, &many].concat(), "benchmarks/results", true),
+        ([&["bench", "doctor"][..], &case, &many].concat(), "benchmarks/results", true),
+        ([&["bench", "kpi"][..], &few].concat(), "benchmarks/results", true),
+        (suite.to_vec(), "benchmark_results", true),
+        (safety, "benchmarks/results", true),
+        (memory.to_vec(), "benchmarks/results", false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let child =
+            phalanx(folder.path(), &[&command[..], &["--quiet"]].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let results = folder.path().join(results);
+        wait_until("nothing is recorded", || {
+            let begun = records(&results);
+            begun.is_some_and(|text| !kept || text.contains(r#""complete":false"#))
+        });
+        send("-INT", &child);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{command:?}: {said}");
+        match records(&results) {
+            Some(text) if kept => {
+                assert!(said.starts_with("interrupted: what was measured so far is in "), "{command:?}: {said}");
+                let last = text.lines().rfind(|line| line.contains(r#""type":"summary""#)).unwrap();
+                assert!(last.contains(r#""complete":false"#), "{command:?}: {last}");
+            }
+            left => {
+                assert_eq!((left, kept), (None, false), "{command:?}");
+                assert_eq!(said, "interrupted: nothing was recorded yet\n");
+            }
+        }
+    }
+}
+
 #[test]
 fn workers_end_with_a_program_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();

@@ -59,7 +59,9 @@ fn a_build_against_itself_is_recorded_and_judged() {
     let types: Vec<&str> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
     let count = |name| types.iter().filter(|found| **found == name).count();
     let counts = ["run", "case", "sample", "summary", "verdict"].map(count);
-    assert_eq!(counts, [1, 1, 2 * 2 * 24, 2, 1], "two pairs of two processes with 24 samples");
+    assert_eq!(counts, [1, 1, 2 * 2 * 24, 2 + 2 * 2, 1], "two pairs of two processes with 24 samples");
+    let open = records.iter().filter(|record| record["complete"] == false).count();
+    assert_eq!(open, 2 * 2, "after each pair, and once without the mark when all is measured");
     assert_eq!(records[0]["tags"][0], "t");
     let verdict = &records[records.len() - 1];
     assert_eq!(verdict["verdict"], case["finding"]["verdict"]);
@@ -83,6 +85,8 @@ fn sides_that_compute_different_things_are_not_compared() {
     let output = bench(folder.path(), &[&["ab", PHALANX, forged.to_str().unwrap()][..], &TINY, &more].concat());
     assert_eq!(output.status.code(), Some(14), "{}", stderr(&output));
     assert!(stderr(&output).contains("the checksums differ") && stdout(&output).is_empty(), "{}", stderr(&output));
+    let left = std::fs::read_dir(folder.path().join("benchmarks/results")).unwrap().count();
+    assert_eq!(left, 0, "a run that measured nothing leaves no records");
 }
 
 /// A worker that changes the checksums of the real one.
@@ -155,6 +159,10 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["ab", PHALANX, "text"], "text"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole/n4"], "'CartPole-v1'"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/9"], "a case is an environment"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/n1000000000000"], "a pair of processes needs"),
+        (&["ab", PHALANX, PHALANX, "--memory-budget", "100k"], "but the budget is 100"),
+        (&["doctor", "--memory-budget", "100k"], "a pair of processes needs"),
+        (&["safety", "--num-envs", "1000G"], "a pair of processes needs"),
         (&["ab", PHALANX, PHALANX, "--margin", "-1"], "percentage"),
         (&["ab", PHALANX, PHALANX, "--samples", "23"], "24"),
         (&["ab", PHALANX, PHALANX, "--results-dir", "text/deeper"], "text is not a folder"),
@@ -171,6 +179,7 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(message.contains(said) && !message.contains("panicked"), "{arguments:?}: {message}");
+        assert!(!folder.path().join("benchmarks").exists(), "{arguments:?} left something behind");
         let errors = message.lines().filter(|line| !line.starts_with("note: ")).count();
         assert!(errors == 1 && stdout(&output).is_empty(), "{arguments:?}: {message}");
     }

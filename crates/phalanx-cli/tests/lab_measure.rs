@@ -181,8 +181,13 @@ fn what_was_measured_survives_an_interrupt() {
         let cited = json(&["bench", "cite", path, "--json"]);
         let rate = |point: &Value| 1e9 / point["t_median"].as_f64().unwrap();
         assert_eq!(cited["steps_per_second"].as_f64().unwrap(), rate(&point), "the last summary counts");
+        assert_eq!(cited["interrupted"], true);
+        assert!(stdout(&["bench", "cite", path]).contains("of a run that was ended early"));
         let trend = json(&["bench", "trend", "--history", folder.path(), "--json"]);
         assert_eq!(trend["series"][0]["entries"].as_array().unwrap().len(), 1, "{trend}");
+        assert_eq!(trend["series"][0]["entries"][0]["interrupted"], true, "{trend}");
+        let text = stdout(&["bench", "trend", "--history", folder.path()]);
+        assert!(text.contains("1 of them ended early"), "{text}");
     }
 }
 
@@ -218,6 +223,27 @@ fn what_does_not_fit_is_a_row_with_a_reason() {
     let memory = ["bench", "memory", "--num-envs", "1M", "--memory-budget", "1M", "--results-dir", folder.path()];
     let nothing = phalanx(&memory);
     assert_eq!(nothing.status.code(), Some(1), "{}", String::from_utf8_lossy(&nothing.stderr));
+}
+
+#[test]
+fn what_is_not_measured_as_asked_is_said_in_a_sentence() {
+    let folder = Folder::new();
+    let said = |more: &[&'static str]| {
+        let base = ["bench", "throughput", "--num-envs", "64", "--num-steps", "8", "--json"];
+        let output = phalanx(&with_plan(&[&base[..], more].concat(), &folder));
+        let text = String::from_utf8(output.stderr).unwrap();
+        // The machine has its own troubles.
+        let lines = text.lines().filter(|line| !line.contains("the guards refuse")).map(str::to_owned);
+        (lines.collect::<Vec<_>>(), serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    let (warnings, report) = said(&["--scan-chunk-size", "512", "--scan-chunk-size", "4", "--threads", "1"]);
+    let cut = "warning: --scan-chunk-size 512 is longer than a run of 8 steps: 8 is measured instead";
+    assert_eq!(warnings, [cut]);
+    let chunks: Vec<_> = report["rows"].as_array().unwrap().iter().map(|row| row["scan_chunk_size"].clone()).collect();
+    assert_eq!(chunks, [8, 4]);
+    assert_eq!(said(&["--threads", "1"]).0, [""; 0], "what nobody asked for needs no words");
+    let (warnings, _) = said(&["--threads", "64"]);
+    assert_eq!(warnings, ["warning: there are more threads than cores they may use, so they wait for each other"]);
 }
 
 #[test]

@@ -265,7 +265,7 @@ pub fn read_folder(folder: &Path) -> Result<Baselines> {
         }
         let parsed = files::read_regular(&path)
             .map_err(|error| error.to_string())
-            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| json::reason(&error)));
         match parsed {
             Ok(run) => all.runs.push(run),
             Err(reason) => all.damaged.push(Damage { path, line: None, reason }),

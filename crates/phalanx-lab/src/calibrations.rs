@@ -165,8 +165,8 @@ pub fn load_version(folder: &Path, fingerprint: &str, case_version: &str) -> Res
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(damage(error.to_string())),
     };
-    let stored: StoredCalibration =
-        serde_json::from_slice(&bytes).map_err(|error| damage(format!("it is no calibration: {error}")))?;
+    let stored: StoredCalibration = serde_json::from_slice(&bytes)
+        .map_err(|error| damage(format!("it is no calibration: {}", json::reason(&error))))?;
     match stored.schema_version {
         SCHEMA_VERSION => Ok(Some(stored)),
         other => Err(damage(format!("its schema_version is {other}, but this program reads {SCHEMA_VERSION}"))),

@@ -46,6 +46,14 @@ impl Default for Plan {
     }
 }
 
+impl Plan {
+    /// So many processes of so many samples, each of at least so many milliseconds; the rest by default.
+    pub fn of(processes: u16, samples: u16, sample_ms: u32) -> Self {
+        let sample = Duration::from_millis(sample_ms.into());
+        Self { processes: processes.into(), samples: samples.into(), sample, ..Self::default() }
+    }
+}
+
 /// What one process measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
@@ -123,27 +131,6 @@ pub struct Measured {
     pub case: CaseSpec,
     /// Its processes.
     pub processes: Vec<Process>,
-}
-
-/// Measures each case in `plan.processes` fresh processes, all cases in a new random order each time. `after` hears
-/// of every process that is done.
-pub fn measure(
-    binary: &Path,
-    cases: &[CaseSpec],
-    plan: &Plan,
-    mut after: impl FnMut(&CaseSpec, &Process),
-) -> Result<Vec<Measured>> {
-    let mut all: Vec<_> = cases.iter().map(|case| Measured { case: case.clone(), processes: Vec::new() }).collect();
-    let mut random = Stream::new(plan.seed, 0);
-    for _ in 0..plan.processes {
-        for at in shuffled(cases.len(), &mut random) {
-            let process = measure_process(binary, &cases[at], plan)?;
-            after(&cases[at], &process);
-            all[at].processes.push(process);
-            std::thread::sleep(plan.gap);
-        }
-    }
-    Ok(all)
 }
 
 /// Measures a case in one fresh process, after at least ten calls that warm it up.
@@ -237,14 +224,16 @@ impl PairRun {
 /// ABBA or BAAB. Disturbances that last longer than a sample then hit both alike. Both share what [`Shared`] can make
 /// them share; the CPU too if they have one thread each.
 ///
-/// With `same_work` both must compute the same, sample for sample.
+/// With `same_work` both must compute the same, sample for sample. The pairs are added to `pairs`, and `after` hears of all
+/// of them when one more is there.
 pub fn compare(
     a: Side<'_>,
     b: Side<'_>,
     plan: &Plan,
     same_work: bool,
-    mut after: impl FnMut(&PairRun),
-) -> Result<Vec<PairRun>> {
+    pairs: &mut Vec<PairRun>,
+    mut after: impl FnMut(&[PairRun]) -> Result<()>,
+) -> Result<()> {
     let mut random = Stream::new(plan.seed, 1);
     // One number for all: sides of different speed must do the same work. Found by processes that then end, because
     // the search itself is work that depends on speed.
@@ -253,7 +242,6 @@ pub fn compare(
         iterations = Worker::start(side.binary, side.case)?.calibrate(nanoseconds(plan.sample))?.max(iterations);
     }
     let clock = if a.case.threads == 1 && b.case.threads == 1 { Clock::Cpu } else { Clock::Wall };
-    let mut pairs = Vec::new();
     let mut a_first = false;
     for number in 0..plan.processes {
         // By coin, and the other way around in the pair after.
@@ -285,11 +273,11 @@ pub fn compare(
         if same_work {
             check_same_work(a.case, &pair)?;
         }
-        after(&pair);
         pairs.push(pair);
+        after(pairs)?;
         std::thread::sleep(plan.gap);
     }
-    Ok(pairs)
+    Ok(())
 }
 
 fn check_same_work(case: &CaseSpec, pair: &PairRun) -> Result<()> {

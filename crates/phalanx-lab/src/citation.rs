@@ -11,7 +11,7 @@ use crate::csv::Table;
 use crate::format::{format_bytes, format_number};
 use crate::machine::Machine;
 use crate::record::{self, Record, Run};
-use crate::{Error, Result, files};
+use crate::{Error, Result, files, json};
 
 /// A citation. What the file does not tell is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,6 +38,8 @@ pub struct Citation {
     pub commit: Option<String>,
     /// The compiler.
     pub toolchain: Option<String>,
+    /// Whether the run was ended before all processes had measured.
+    pub interrupted: bool,
 }
 
 impl fmt::Display for Citation {
@@ -58,7 +60,8 @@ impl fmt::Display for Citation {
             Some(commit) => format!("{version} ({})", commit.get(..12).unwrap_or(commit)),
             None => version,
         });
-        writeln!(f, "Throughput:      {} steps/s{kind}", format_number(self.steps_per_second))?;
+        let interrupted = if self.interrupted { ", of a run that was ended early" } else { "" };
+        writeln!(f, "Throughput:      {} steps/s{kind}{interrupted}", format_number(self.steps_per_second))?;
         writeln!(f, "Hardware:        {}", or_unknown(hardware))?;
         writeln!(f, "Config:          {config}")?;
         writeln!(f, "Environment:     {}", or_unknown(self.env.clone()))?;
@@ -130,6 +133,8 @@ fn of_table(path: &Path) -> Result<Vec<Citation>> {
             version: text("version", row),
             commit: text("git_hash", row),
             toolchain: None,
+            // The table is only written when all is measured.
+            interrupted: false,
         };
         Some(match &run {
             Some(run) => citation.with_run(run),
@@ -176,6 +181,7 @@ fn of_records(path: &Path) -> Result<Vec<Citation>> {
                     version: None,
                     commit: None,
                     toolchain: None,
+                    interrupted: summary.complete == Some(false),
                 };
                 // A later summary takes the place of one that was made before all was measured.
                 found.insert((run.run_id.clone(), summary.case_id, summary.arm), citation.with_run(run));
@@ -188,7 +194,7 @@ fn of_records(path: &Path) -> Result<Vec<Citation>> {
 
 fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
     let run: Baseline = serde_json::from_str(&read(path)?)
-        .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {error}")))?;
+        .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {}", json::reason(&error))))?;
     let text = |name: &str| run.system_info.extra.get(name).and_then(|value| value.as_str()).map(str::to_owned);
     let citation = |num_envs, steps_per_second| Citation {
         steps_per_second,
@@ -202,6 +208,7 @@ fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
         version: run.system_info.version.clone(),
         commit: text("git_hash"),
         toolchain: text("toolchain"),
+        interrupted: false,
     };
     let mut found = vec![citation(1, run.single_environment.steps_per_second)];
     found.extend(run.batch_scaling.values().filter_map(|outcome| match outcome {

@@ -54,91 +54,26 @@ use crate::csv::Table;
 use crate::machine::Machine;
 use crate::stats::descriptive::{mean, median, population_sd};
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
-use crate::throughput::MEGABYTE;
-use crate::{Result, files, memory};
+use crate::suite::{Benchmark, BenchmarkResult};
+use crate::{Result, files};
 
 /// Calls of [`warmup`].
 pub const WARM_UP_CALLS: u64 = 10;
 
-/// What [`benchmark_function`] found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FunctionResult {
-    /// What was measured.
-    pub name: String,
-    /// What it belongs to; any text.
-    pub category: String,
-    /// Wall time of all iterations, in seconds.
-    pub duration: f64,
-    /// The most that one call had allocated at once, in units of 2²⁰ bytes: as the registered
-    /// [`CountingAllocator`](memory::CountingAllocator) counts it, else by how much the peak of the process grew.
-    pub memory_peak_mb: Option<f64>,
-    /// What one call left behind, counted likewise.
-    pub memory_current_mb: Option<f64>,
-    /// CPU time by wall time, in per cent; above 100 with several threads.
-    pub cpu_percent: Option<f64>,
-    /// Calls that were timed.
-    pub iterations: u64,
-    /// Calls per second.
-    pub throughput: f64,
-    /// What the user wants to know of it later, as it was given.
-    pub metadata: Map<String, Value>,
-}
-
-/// Calls `func` for `warmup` times, then times `iterations` calls together, then looks at the memory of one more call,
-/// so that looking does not slow the timing down. An error of `func`, in the warm-up too, ends the benchmark. At least
-/// one call is timed.
+/// A [`Benchmark`] in one call: `func` runs `warmup` times, then `iterations` times for the clock, then once more for its
+/// memory. An error of `func`, in the warm-up too, ends it. At least one call is timed.
 ///
 /// What `func` returns counts as used: the compiler cannot leave its computation out.
 pub fn benchmark_function<T, E>(
-    mut func: impl FnMut() -> Result<T, E>,
+    func: impl FnMut() -> Result<T, E>,
     name: &str,
     category: &str,
     iterations: u64,
     warmup: u64,
     metadata: Map<String, Value>,
-) -> Result<FunctionResult, E> {
-    let iterations = iterations.max(1);
-    for _ in 0..warmup {
-        black_box(func()?);
-    }
-    let watch = Stopwatch::start();
-    for _ in 0..iterations {
-        black_box(func()?);
-    }
-    let elapsed = watch.elapsed();
-    let duration = elapsed.wall_ns.max(1) as f64 / 1e9;
-    let (peak, current) = memory_of(&mut func)?;
-    Ok(FunctionResult {
-        name: name.to_owned(),
-        category: category.to_owned(),
-        duration,
-        memory_peak_mb: peak.map(|bytes| bytes / MEGABYTE),
-        memory_current_mb: current.map(|bytes| bytes / MEGABYTE),
-        cpu_percent: cpu_percent(elapsed),
-        iterations,
-        throughput: iterations as f64 / duration,
-        metadata,
-    })
-}
-
-/// The peak and the rest of what one call allocates, in bytes.
-fn memory_of<T, E>(func: &mut impl FnMut() -> Result<T, E>) -> Result<(Option<f64>, Option<f64>), E> {
-    if let Some(allocator) = memory::allocator() {
-        allocator.reset_peak();
-        let before = allocator.counts();
-        // What is returned is still held here: it is part of what the call allocated.
-        let result = black_box(func()?);
-        let after = allocator.counts();
-        drop(result);
-        let more = |bytes: u64| Some(bytes.saturating_sub(before.live_bytes) as f64);
-        return Ok((more(after.peak_bytes), more(after.live_bytes)));
-    }
-    let before = (memory::peak_rss_bytes(), memory::rss_bytes());
-    let result = black_box(func()?);
-    let after = (memory::peak_rss_bytes(), memory::rss_bytes());
-    drop(result);
-    let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?) as f64);
-    Ok((growth(before.0, after.0), growth(before.1, after.1)))
+) -> Result<BenchmarkResult, E> {
+    let benchmark = Benchmark::new(name, category).iterations(iterations).warmup(warmup);
+    metadata.into_iter().fold(benchmark, |benchmark, (key, value)| benchmark.metadata(key, value)).run(func)
 }
 
 fn cpu_percent(elapsed: Elapsed) -> Option<f64> {
@@ -258,6 +193,16 @@ mod tests {
         ] {
             assert!(names.contains(&name), "{name}");
         }
+    }
+
+    #[test]
+    fn two_results_of_a_function_can_be_compared() {
+        let run = || {
+            let Ok(result) = benchmark_function(infallible(|| 7), "seven", "custom", 20, 0, Map::new());
+            result
+        };
+        let against = crate::suite::Against::stored(&run(), &run());
+        assert!(against.rules.is_some() && against.throughput_change_interval.is_some(), "{against:?}");
     }
 
     #[test]

@@ -20,6 +20,9 @@ const PRESSURE: Limits = Limits { warn: 0.2, refuse: f64::INFINITY };
 /// Involuntary context switches per second.
 const PREEMPTION: Limits = Limits { warn: 50.0, refuse: 500.0 };
 
+/// The guard that compares threads with the cores they may use.
+pub const OVERSUBSCRIPTION: &str = "oversubscription";
+
 /// The guard that two builds differ in nothing but their code.
 pub const BUILDS: &str = "builds";
 
@@ -131,7 +134,7 @@ impl Guards {
         let quota_cpus = start.cpu_limit.and_then(|limit| limit.quota_cpus);
         let allowed = linux::read("/proc/self/status").and_then(|text| allowed_cpus(&text));
         let cores = allowed.as_ref().and_then(linux::physical_cores);
-        before.set("oversubscription", oversubscription(threads, allowed.as_ref().map(BTreeSet::len), quota_cpus));
+        before.set(OVERSUBSCRIPTION, oversubscription(threads, allowed.as_ref().map(BTreeSet::len), quota_cpus));
         before.set("smt", shared_cores(threads, cores));
         before.set("throttling", throttling(start.cpu_limit, start.cpu_limit));
         Self { threads, before, start }

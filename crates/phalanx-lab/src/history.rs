@@ -8,6 +8,7 @@ use crate::calibrations;
 use crate::record::{Arm, Case, Kind, Record, Run, Unit};
 use crate::stats::change_points::{ChangePoint, Settings, detect};
 use crate::stats::descriptive::sample_sd;
+use crate::stats::fence::Fence;
 use crate::stats::trend::Trend;
 
 /// What must agree for two runs to belong to one series. A series is never continued across a difference.
@@ -57,6 +58,9 @@ pub struct Entry {
     pub time_ns: f64,
     /// Steps in a second.
     pub throughput: f64,
+    /// Whether the run was ended before all processes of the case had measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// A case over the runs of one machine.
@@ -66,6 +70,17 @@ pub struct Series {
     pub key: SeriesKey,
     /// The runs, oldest first.
     pub entries: Vec<Entry>,
+}
+
+impl Series {
+    /// How much its runs usually differ from one to the next; those that were ended early do not count. `None` means
+    /// insufficient history.
+    pub fn fence(&self) -> Option<Fence> {
+        let whole: Vec<f64> =
+            self.entries.iter().filter(|entry| !entry.interrupted).map(|entry| entry.time_ns.ln()).collect();
+        let steps: Vec<f64> = whole.windows(2).map(|two| 100.0 * (two[1] - two[0]).abs()).collect();
+        Fence::of(&steps, FENCE_FLOOR_PERCENT)
+    }
 }
 
 /// A change in a series.
@@ -103,6 +118,9 @@ pub const OVERHEADS: &str = "safety";
 
 /// Suites whose runs compare arbitrary builds, or a mode with another, or time no steps: no part of a history.
 pub(crate) const NO_HISTORY: [&str; 4] = ["ab", "doctor", OVERHEADS, STARTS];
+
+/// The least that a fence keeps out, in %: as much as the floor of a calibration.
+const FENCE_FLOOR_PERCENT: f64 = 0.5;
 
 /// Changes below this count as none where nothing says more, in %.
 const NOISE_PERCENT: f64 = 2.0;
@@ -142,6 +160,7 @@ pub fn series(records: &[Record]) -> Vec<Series> {
                     commit: run.git.sha.clone(),
                     time_ns: summary.t_median,
                     throughput: 1e9 / summary.t_median,
+                    interrupted: summary.complete == Some(false),
                 };
                 let key = SeriesKey::of(run, case, paired.contains(summary.case_id.as_str()));
                 let runs = all.entry(key).or_default();
@@ -282,6 +301,16 @@ mod tests {
     }
 
     #[test]
+    fn a_fence_needs_nine_whole_runs() {
+        let times: Vec<f64> = (0..9).map(|i| if i % 2 == 0 { 10.0 } else { 10.0 * 0.05_f64.exp() }).collect();
+        let [series] = &series(&records(&times))[..] else { panic!("one series") };
+        assert!((series.fence().unwrap().percent - 5.0).abs() < 1e-9);
+        let mut cut = series.clone();
+        cut.entries[4].interrupted = true;
+        assert_eq!(cut.fence(), None);
+    }
+
+    #[test]
     fn a_few_runs_are_no_history() {
         let found = series(&records(&[10.0, 10.0, 10.0]));
         assert_eq!(SeriesTrend::of(found[0].clone(), Some(1.0)).direction.trend, Direction::InsufficientHistory);
@@ -332,6 +361,7 @@ mod tests {
             commit: None,
             time_ns: 1e9 / rate,
             throughput: *rate,
+            interrupted: false,
         };
         let key = SeriesKey {
             case_id: "case".to_owned(),

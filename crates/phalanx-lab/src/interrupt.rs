@@ -1,15 +1,15 @@
 //! What happens when the user, or the system, ends the program early: logs are written out, temporary folders are
 //! removed, and whoever waits for the results of a run is told where the part is that was measured.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::Result;
 use crate::log::locked;
 
-/// The records of the run that is under way.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The runs that are under way.
+static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
 /// Folders to remove.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -39,25 +39,76 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// A run under way. Until this is dropped, an interrupt says where its records are and ends the program with the exit
-/// code that shells give to the signal, which is 130 for Ctrl-C.
+/// A run under way, whose records are of use at any time. If it ends early, by an error or by a signal, they stay if they
+/// hold something that was measured, and it is said where; else they are removed. A signal then ends the program with the
+/// exit code that shells give to it, which is 130 for Ctrl-C.
 #[derive(Debug)]
-#[must_use = "the run counts as finished when this is dropped"]
-pub struct UnfinishedRun(());
+#[must_use = "the run counts as ended early when this is dropped"]
+pub(crate) struct UnfinishedRun {
+    records: PathBuf,
+}
+
+#[derive(Debug)]
+struct Unfinished {
+    records: PathBuf,
+    measured: bool,
+}
 
 impl UnfinishedRun {
-    /// Begins to listen. What is in `records` at any time must be of use by itself: nothing more is written to it.
-    pub fn with_records(records: PathBuf) -> Result<Self> {
+    /// Begins to listen.
+    pub(crate) fn with_records(records: PathBuf) -> Result<Self> {
         listen()?;
-        *locked(&UNFINISHED) = Some(records);
-        Ok(Self(()))
+        locked(&UNFINISHED).push(Unfinished { records: records.clone(), measured: false });
+        Ok(Self { records })
+    }
+
+    /// From now on there is something to keep.
+    pub(crate) fn measured(&self) {
+        let mut all = locked(&UNFINISHED);
+        all.iter_mut().filter(|run| run.records == self.records).for_each(|run| run.measured = true);
+    }
+
+    /// All is measured.
+    pub(crate) fn finish(self) {
+        self.take();
+    }
+
+    fn take(&self) -> Option<Unfinished> {
+        let mut all = locked(&UNFINISHED);
+        let at = all.iter().position(|run| run.records == self.records)?;
+        Some(all.swap_remove(at))
     }
 }
 
 impl Drop for UnfinishedRun {
     fn drop(&mut self) {
-        *locked(&UNFINISHED) = None;
+        if let Some(run) = self.take() {
+            let measured = run.measured;
+            let left = run.leave();
+            if measured {
+                tell(&format!("note: {left}"));
+            }
+        }
     }
+}
+
+impl Unfinished {
+    /// Keeps what was measured, and says where it is.
+    fn leave(self) -> String {
+        if self.measured {
+            return format!("what was measured so far is in {}", self.records.display());
+        }
+        // A file that stays though nothing is in it does no harm.
+        let _ = std::fs::remove_file(&self.records);
+        "nothing was recorded yet".to_owned()
+    }
+}
+
+/// Says something on standard error; if nobody listens, nobody is told.
+fn tell(text: &str) {
+    // On a terminal the line may hold the bar of a progress.
+    let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = writeln!(std::io::stderr(), "{clear}{text}");
 }
 
 /// From now on an interrupt, a hang-up or a request to terminate first writes what open logs have kept back and removes
@@ -65,7 +116,6 @@ impl Drop for UnfinishedRun {
 #[cfg(unix)]
 pub(crate) fn listen() -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use std::io::IsTerminal;
     use std::sync::OnceLock;
 
     static LISTENING: OnceLock<()> = OnceLock::new();
@@ -80,12 +130,9 @@ pub(crate) fn listen() -> Result<()> {
                 crate::log::flush_all();
                 // What a child still runs in is removed, too: it has it open.
                 locked(&TEMPORARY).drain(..).for_each(|folder| drop(std::fs::remove_dir_all(folder)));
-                if let Some(records) = &*locked(&UNFINISHED) {
-                    // On a terminal the line may hold the bar of a progress.
-                    let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-                    let told = format!("{clear}interrupted: what was measured so far is in {}", records.display());
-                    // If nobody listens, nobody is told.
-                    let _ = writeln!(std::io::stderr(), "{told}");
+                let unfinished: Vec<Unfinished> = locked(&UNFINISHED).drain(..).collect();
+                if !unfinished.is_empty() {
+                    unfinished.into_iter().for_each(|run| tell(&format!("interrupted: {}", run.leave())));
                     std::process::exit(128 + signal);
                 }
                 // Ends the process; if not, there is nothing better to do.

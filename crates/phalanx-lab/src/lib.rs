@@ -22,7 +22,7 @@ pub mod guards;
 pub mod hash;
 pub mod history;
 pub mod interrupt;
-mod json;
+pub mod json;
 pub mod judgement;
 pub mod kpi;
 mod linux;

@@ -14,7 +14,7 @@ use crate::csv::Table;
 use crate::files::{self, Damage};
 use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
-use crate::{Error, Result};
+use crate::{Error, Result, json};
 
 /// Everything that was found.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct Results {
     pub suites: Vec<Stamped<Value>>,
     /// The histories of all cases that have records.
     pub series: Vec<Series>,
+    /// Runs that were ended before all processes of a case had measured.
+    pub interrupted: BTreeSet<String>,
     /// What had to be skipped.
     pub damaged: Vec<Damage>,
     /// Files of records.
@@ -235,9 +237,9 @@ impl Results {
 
     fn read_json(&mut self, path: &Path) -> Result<()> {
         let bytes = files::read_regular(path).map_err(Error::read(path))?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unusable(path, json::reason(&error)))?;
         if value.get("batch_scaling").is_some() {
-            let run = serde_json::from_value(value).map_err(|error| unusable(path, error.to_string()))?;
+            let run = serde_json::from_value(value).map_err(|error| unusable(path, json::reason(&error)))?;
             self.baselines.push(run);
         } else if value.get("results").is_some() && value.get("system_info").is_some() {
             let time = value["timestamp"].as_str().map_or_else(|| time_of_name(path), digits);
@@ -290,16 +292,30 @@ impl Results {
         let mut cases: BTreeMap<String, Case> = BTreeMap::new();
         // The rate of each case of the run, and of which side it is.
         let mut rates: BTreeMap<String, (Arm, Rate)> = BTreeMap::new();
+        // Sides of cases whose last summary so far is none of all processes.
+        let mut unfinished: BTreeSet<(String, Arm)> = BTreeSet::new();
         for record in records {
+            if let Record::Case(case) = &record {
+                unfinished.retain(|(of, _)| *of != case.case_id);
+            }
             match record {
                 Record::Run(run) => {
                     cases.clear();
-                    self.add_rates(std::mem::take(&mut rates));
+                    self.end_run(std::mem::take(&mut rates), &std::mem::take(&mut unfinished));
                     self.runs.push(*run);
                 }
                 Record::Case(case) if NO_HISTORY.contains(&case.suite.as_str()) => _ = cases.remove(&case.case_id),
-                Record::Case(case) => _ = cases.insert(case.case_id.clone(), case),
+                Record::Case(case) => {
+                    // What is measured anew, such as alone because pairs failed, takes the place of what there was.
+                    rates.remove(&case.case_id);
+                    cases.insert(case.case_id.clone(), case);
+                }
                 Record::Summary(summary) => {
+                    let side = (summary.case_id.clone(), summary.arm);
+                    match summary.complete {
+                        Some(false) => _ = unfinished.insert(side),
+                        _ => _ = unfinished.remove(&side),
+                    }
                     let case = cases.get(&summary.case_id);
                     let rate = case.and_then(|case| rate_of_summary(case, &summary, self.runs.last()));
                     let known = rates.get(&summary.case_id).map(|(arm, _)| *arm);
@@ -314,11 +330,15 @@ impl Results {
                 Record::Sample(_) => {}
             }
         }
-        self.add_rates(rates);
+        self.end_run(rates, &unfinished);
     }
 
-    /// Adds the rates of a run by case. A run that is in two files, such as a copy, counts once.
-    fn add_rates(&mut self, rates: BTreeMap<String, (Arm, Rate)>) {
+    /// Adds the rates of the last run by case, and whether it was ended early. A run that is in two files, such as a copy,
+    /// counts once.
+    fn end_run(&mut self, rates: BTreeMap<String, (Arm, Rate)>, unfinished: &BTreeSet<(String, Arm)>) {
+        if !unfinished.is_empty() {
+            self.interrupted.extend(self.runs.last().map(|run| run.run_id.clone()));
+        }
         for (case_id, (_, rate)) in rates {
             if rate.run_id.clone().is_none_or(|run_id| self.known.insert((run_id, case_id))) {
                 self.rates.push(rate);
@@ -572,6 +592,37 @@ mod tests {
         rates.sort_by(f64::total_cmp);
         assert_eq!(rates, [1e8, 1.25e8], "neither the old side nor a comparison of any builds");
         assert_ne!(results.rates[0].series(), results.rates[1].series());
+    }
+
+    #[test]
+    fn a_run_that_was_ended_early_is_known_and_one_that_started_a_case_anew_is_not_one() {
+        let unfinished = |case: &CaseSpec, arm, time| {
+            let Record::Summary(summary) = summary(case, arm, time) else { unreachable!("a summary") };
+            Record::Summary(Summary { complete: Some(false), ..summary })
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let case = CaseSpec::rollout("CartPole-v1", 64);
+        let described = || Record::Case(case.record("r", "suite"));
+        let mut cut = session(folder.path(), "cut");
+        for record in [described(), unfinished(&case, Arm::A, 10.0)] {
+            cut.record(&record).unwrap();
+        }
+        let mut whole = session(folder.path(), "whole");
+        // Pairs that failed, then the case alone.
+        let pairs = [unfinished(&case, Arm::A, 9.0), unfinished(&case, Arm::B, 8.0)];
+        for record in [described()].into_iter().chain(pairs).chain([described(), summary(&case, Arm::A, 5.0)]) {
+            whole.record(&record).unwrap();
+        }
+        let mut results = Results::default();
+        results.read_folders(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(results.interrupted, BTreeSet::from([cut.run.run_id.clone()]));
+        let rates: Vec<f64> = results.rates.iter().map(|rate| rate.steps_per_second).collect();
+        assert_eq!(rates, [1e8, 2e8]);
+        let report = crate::report::Report::of(&results, crate::timestamp::Timestamp::now());
+        assert_eq!(report.summary.interrupted_runs, 1);
+        let text = report.text();
+        let line = text.lines().find(|line| line.starts_with("runs that were ended early")).unwrap();
+        assert!(line.ends_with('1'), "{line}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::build_info::{BuildInfo, Git};
 use crate::campaign::{self, Measured, PairRun, Process};
 use crate::case::CaseSpec;
 use crate::guards::{Guards, Reading, Readings};
+use crate::interrupt::UnfinishedRun;
 use crate::machine::Machine;
 use crate::record::{Arm, Case, Journal, Order, Record, Run, SCHEMA_VERSION, Sample, Summary, new_run_id};
 use crate::timestamp::Timestamp;
@@ -22,10 +23,14 @@ pub struct Session {
     /// What others than the machine have to say.
     noted: Readings,
     journal: Option<Journal>,
+    /// Until [`Session::finish`].
+    unfinished: Option<UnfinishedRun>,
 }
 
 impl Session {
-    /// Begins a run on `threads` threads. With a folder, its records go to a new file there, named after `prefix`.
+    /// Begins a run on `threads` threads. With a folder, its records go to a new file there, named after `prefix`. A run
+    /// that ends before [`Session::finish`], by an error or by a signal, leaves what was measured until then, and no file
+    /// if that is nothing.
     pub fn start(prefix: &str, threads: usize, tags: Vec<String>, folder: Option<&Path>) -> Result<Self> {
         let (build, git, now) = (BuildInfo::of_this_binary(), Git::of_this_binary(), Timestamp::now());
         let guards = Guards::before(threads, &build, &git);
@@ -41,9 +46,18 @@ impl Session {
             extra: Map::new(),
         };
         let journal = folder.map(|folder| Journal::create(folder, prefix, now)).transpose()?;
-        let mut session = Self { run, guards, noted: Readings::default(), journal };
-        session.record(&Record::Run(Box::new(session.run.clone())))?;
+        let unfinished = journal.as_ref().map(|journal| UnfinishedRun::with_records(journal.path().to_owned()));
+        let unfinished = unfinished.transpose()?;
+        let mut session = Self { run, guards, noted: Readings::default(), journal, unfinished };
+        session.append(&Record::Run(Box::new(session.run.clone())))?;
         Ok(session)
+    }
+
+    /// All is measured and recorded.
+    pub fn finish(&mut self) {
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.finish();
+        }
     }
 
     /// Where the records are, if anywhere.
@@ -63,21 +77,19 @@ impl Session {
         self.noted.0.insert(name.to_owned(), reading);
     }
 
-    /// Appends a record.
+    /// Appends a record of something that was measured.
     pub fn record(&mut self, record: &Record) -> Result<()> {
+        if let Some(unfinished) = &self.unfinished {
+            unfinished.measured();
+        }
+        self.append(record)
+    }
+
+    fn append(&mut self, record: &Record) -> Result<()> {
         match &mut self.journal {
             Some(journal) => journal.append(record),
             None => Ok(()),
         }
-    }
-
-    /// Records a case, its samples and their summary, which it answers.
-    pub fn record_measured(&mut self, measured: &Measured, suite: &str) -> Result<Summary> {
-        self.record_case(&measured.case, suite)?;
-        for (number, process) in measured.processes.iter().enumerate() {
-            self.record_process(&measured.case.id(), Arm::A, number, None, process)?;
-        }
-        self.record_summary(&measured.case.id(), Arm::A, &measured.processes)
     }
 
     /// Records the last of the processes that have measured a case so far, and what all of them amount to. Called after
@@ -107,27 +119,42 @@ impl Session {
         self.record_summary(&id, Arm::A, processes)
     }
 
-    /// Records the pairs of a comparison: both cases, all samples and the summaries of both arms.
-    pub fn record_pairs(
+    /// Records the last of the pairs of a comparison so far, and what all of them amount to, as
+    /// [`Session::record_progress`] does; [`Session::record_pairs_complete`] follows the last.
+    pub fn record_pairs_progress(
         &mut self,
         (a, b): (&CaseSpec, &CaseSpec),
         suite: &str,
-        pairs: &[PairRun],
-    ) -> Result<[Summary; 2]> {
-        self.record_case(a, suite)?;
-        if a != b {
-            self.record_case(b, suite)?;
+        so_far: &[PairRun],
+    ) -> Result<()> {
+        let Some((last, earlier)) = so_far.split_last() else { return Ok(()) };
+        if earlier.is_empty() {
+            self.record_case(a, suite)?;
+            if a != b {
+                self.record_case(b, suite)?;
+            }
         }
-        for (number, pair) in pairs.iter().enumerate() {
-            let of = Some((number as u64, pair.order));
-            self.record_process(&a.id(), Arm::A, 2 * number, of, &pair.a)?;
-            self.record_process(&b.id(), Arm::B, 2 * number + 1, of, &pair.b)?;
+        let (number, of) = (earlier.len(), Some((earlier.len() as u64, last.order)));
+        self.record_process(&a.id(), Arm::A, 2 * number, of, &last.a)?;
+        self.record_process(&b.id(), Arm::B, 2 * number + 1, of, &last.b)?;
+        for summary in self.pair_summaries((a, b), so_far) {
+            self.record(&Record::Summary(Summary { complete: Some(false), ..summary }))?;
         }
+        Ok(())
+    }
+
+    /// Records the summaries of both sides of pairs that [`Session::record_pairs_progress`] has recorded one by one.
+    pub fn record_pairs_complete(&mut self, cases: (&CaseSpec, &CaseSpec), pairs: &[PairRun]) -> Result<[Summary; 2]> {
+        let summaries = self.pair_summaries(cases, pairs);
+        for summary in &summaries {
+            self.record(&Record::Summary(summary.clone()))?;
+        }
+        Ok(summaries)
+    }
+
+    fn pair_summaries(&self, (a, b): (&CaseSpec, &CaseSpec), pairs: &[PairRun]) -> [Summary; 2] {
         let side = |of: fn(&PairRun) -> &Process| pairs.iter().map(of).cloned().collect::<Vec<_>>();
-        Ok([
-            self.record_summary(&a.id(), Arm::A, &side(|pair| &pair.a))?,
-            self.record_summary(&b.id(), Arm::B, &side(|pair| &pair.b))?,
-        ])
+        [self.summary(&a.id(), Arm::A, &side(|pair| &pair.a)), self.summary(&b.id(), Arm::B, &side(|pair| &pair.b))]
     }
 
     fn record_case(&mut self, case: &CaseSpec, suite: &str) -> Result<()> {
@@ -206,10 +233,8 @@ mod tests {
         let mut session = session(folder.path());
         let restless = Process::of_times((0..24).map(|i| if i < 20 { 10.0 } else { 12.0 } + 0.01 * f64::from(i % 3)));
         assert!(!restless.is_steady() && restless.steady.is_some());
-        let case = CaseSpec::rollout("some", 4);
-        session
-            .record_measured(&Measured { case, processes: vec![restless, Process::of_times(times(1, 1.2))] }, "s")
-            .unwrap();
+        let (case, processes) = (CaseSpec::rollout("some", 4), vec![restless, Process::of_times(times(1, 1.2))]);
+        (1..=2).for_each(|count| session.record_progress(&case, "s", &processes[..count]).unwrap());
         let records = recorded(&session);
         let steady = |process: u64| {
             let of = |record: &&Record| matches!(record, Record::Sample(sample) if sample.process == process && sample.steady);
@@ -248,6 +273,23 @@ mod tests {
         assert_eq!(times, [last.t_median], "one entry for the run");
     }
 
+    #[test]
+    fn a_run_that_ends_before_anything_is_measured_leaves_no_file_and_a_finished_one_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = |session: Session| {
+            let path = session.path().unwrap();
+            drop(session);
+            read(&path).map(|read| read.records.len()).ok()
+        };
+        assert_eq!(left(session(folder.path())), None, "an error before the first process");
+        let mut finished = session(folder.path());
+        finished.finish();
+        assert_eq!(left(finished), Some(1));
+        let mut cut = session(folder.path());
+        cut.record_progress(&CaseSpec::rollout("some", 4), "s", &[Process::of_times([10.0].into_iter())]).unwrap();
+        assert_eq!(left(cut), Some(4), "a run, a case, a sample and a summary");
+    }
+
     /// The process of these samples.
     fn process(records: &[Record], number: u64) -> Process {
         let timing = |record: &Record| match record {
@@ -276,7 +318,8 @@ mod tests {
         let guards = Readings::default();
         let rules = Rules { theta: 0.01, confidence: 0.975, seed: u64::MAX - 1, guards: &guards, calibration: None };
         let judgement = Judgement::of(&pairs, &rules);
-        session.record_pairs((&case, &case), "ab", &pairs).unwrap();
+        (1..=6).for_each(|count| session.record_pairs_progress((&case, &case), "ab", &pairs[..count]).unwrap());
+        session.record_pairs_complete((&case, &case), &pairs).unwrap();
         session.record(&Record::Verdict(judgement.record("r", &case.id(), 0))).unwrap();
 
         let records = recorded(&session);
@@ -299,7 +342,7 @@ mod tests {
             let processes: Vec<Process> = (0..6).map(|number| process(&records, 2 * number + side)).collect();
             let mut again = campaign::summary(&session.run.run_id, &case.id(), arm, &processes);
             let stored = records.iter().find_map(|record| match record {
-                Record::Summary(summary) if summary.arm == arm => Some(summary),
+                Record::Summary(summary) if summary.arm == arm && summary.complete.is_none() => Some(summary),
                 _ => None,
             });
             let stored = stored.expect("a summary of each side");

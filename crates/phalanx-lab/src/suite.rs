@@ -14,7 +14,8 @@
 //! # Ok::<_, String>(())
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,9 +30,12 @@ use crate::machine::Machine;
 use crate::memory;
 use crate::record::Kind;
 use crate::stats::descriptive::{mean, population_sd, relative_sd};
+use crate::stats::fence::Fence;
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
+use crate::stats::mann_whitney::MannWhitney;
+use crate::stats::multiple::{benjamini_hochberg, holm};
 use crate::stats::regression::{BaselineComparison, Change, Severity};
-use crate::stats::verdict::{Tier, Verdict};
+use crate::stats::verdict::{Tier, Verdict, judge};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -46,6 +50,9 @@ const MUCH_MEMORY_MB: f64 = 1000.0;
 
 /// The mark of a result whose processes did not settle.
 const NOISY: &str = "no_steady_state";
+
+/// The throughput of each process of a result, for comparisons with another run.
+const PROCESSES: &str = "process_throughputs";
 
 /// The share of the best throughput that the largest size should keep.
 const RETENTION: f64 = 0.8;
@@ -88,11 +95,12 @@ impl Benchmark {
         self
     }
 
-    /// Measures the function; the first error ends it, in the warm-up as well.
+    /// Measures the function; the first error ends it, in the warm-up as well. What it returns counts as used: the
+    /// compiler cannot leave its computation out.
     ///
     /// Memory is looked at in a pass of its own after the timed one, for looking takes time.
-    pub fn run<E>(self, mut function: impl FnMut() -> Result<(), E>) -> Result<BenchmarkResult, E> {
-        let mut repeat = |times: u64| (0..times).try_for_each(|_| function());
+    pub fn run<T, E>(self, mut function: impl FnMut() -> Result<T, E>) -> Result<BenchmarkResult, E> {
+        let mut repeat = |times: u64| (0..times).try_for_each(|_| function().map(|result| drop(black_box(result))));
         repeat(self.warmup)?;
         let blocks = self.iterations.min(BLOCKS);
         let (mut wall_s, mut cpu_s, mut logs) = (0.0, Some(0.0), Vec::new());
@@ -106,14 +114,14 @@ impl Benchmark {
             cpu_s = cpu_s.zip(elapsed.cpu_ns).map(|(sum, ns): (f64, _)| sum + ns as f64 / 1e9);
             logs.push((iterations as f64 / seconds).ln());
         }
-        repeat(1)?;
+        let (peak, current) = memory_of(&mut function)?;
         let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
         Ok(BenchmarkResult {
             name: self.name,
             category: self.category,
             duration: wall_s,
-            memory_peak_mb: mb(memory::peak_rss_bytes()),
-            memory_current_mb: mb(memory::rss_bytes()),
+            memory_peak_mb: mb(peak),
+            memory_current_mb: mb(current),
             cpu_percent: cpu_s.map(|cpu| 100.0 * cpu / wall_s),
             iterations: self.iterations,
             throughput: self.iterations as f64 / wall_s,
@@ -126,6 +134,26 @@ impl Benchmark {
     }
 }
 
+/// The peak and the rest of what one call allocates, in bytes.
+fn memory_of<T, E>(func: &mut impl FnMut() -> Result<T, E>) -> Result<(Option<u64>, Option<u64>), E> {
+    if let Some(allocator) = memory::allocator() {
+        allocator.reset_peak();
+        let before = allocator.counts();
+        // What is returned is still held here: it is part of what the call allocated.
+        let result = black_box(func()?);
+        let after = allocator.counts();
+        drop(result);
+        let more = |bytes: u64| Some(bytes.saturating_sub(before.live_bytes));
+        return Ok((more(after.peak_bytes), more(after.live_bytes)));
+    }
+    let before = (memory::peak_rss_bytes(), memory::rss_bytes());
+    let result = black_box(func()?);
+    let after = (memory::peak_rss_bytes(), memory::rss_bytes());
+    drop(result);
+    let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+    Ok((growth(before.0, after.0), growth(before.1, after.1)))
+}
+
 /// What a benchmark showed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResult {
@@ -135,9 +163,11 @@ pub struct BenchmarkResult {
     pub category: String,
     /// Seconds that were timed.
     pub duration: f64,
-    /// The most memory that the process had, in MiB; unknown outside of Linux.
+    /// The most memory that the processes of a case had, in MiB; of a function, what one call had allocated at once: as the
+    /// registered [`CountingAllocator`](memory::CountingAllocator) counts it, else by how much the peak of the process
+    /// grew. Unknown outside of Linux.
     pub memory_peak_mb: Option<f64>,
-    /// The memory that it had in the end, in MiB.
+    /// The memory that they had in the end, in MiB; of a function, what one call left behind, counted likewise.
     pub memory_current_mb: Option<f64>,
     /// CPU time by wall time; more than 100 with several threads.
     pub cpu_percent: Option<f64>,
@@ -174,10 +204,18 @@ impl BenchmarkResult {
             noise_percent: relative_sd(&means).map(|sd| 100.0 * sd),
             ..Self::of_starts(name, category, case, processes, (duration, iterations))
         };
+        let rates: Vec<f64> = means.iter().map(|time| 1e9 / time).collect();
+        result.metadata.insert(PROCESSES.to_owned(), rates.into());
         if campaign::is_noisy(processes) {
             result.metadata.insert(NOISY.to_owned(), true.into());
         }
         result
+    }
+
+    /// The throughput of each process that measured it, where that is known.
+    fn process_throughputs(&self) -> Vec<f64> {
+        let all = self.metadata.get(PROCESSES).and_then(Value::as_array);
+        all.into_iter().flatten().filter_map(Value::as_f64).collect()
     }
 
     /// Whether too many of its processes reached no steady state, so that it shows nothing.
@@ -306,6 +344,9 @@ pub struct Against {
     pub verdict: Verdict,
     /// Why, in words.
     pub reason: String,
+    /// The processes of this run against those of the baseline, where stored numbers are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<MannWhitney>,
 }
 
 impl Against {
@@ -332,7 +373,8 @@ impl Against {
             Verdict::Inconclusive if rules.is_blind() => format!("; up to {threshold:.0} % may be noise"),
             _ => format!("; beyond {threshold:.0} % counts"),
         };
-        Self { rules: Some(rules), throughput_change_interval: Some(change.interval), tier, verdict, reason }
+        let throughput_change_interval = Some(change.interval);
+        Self { rules: Some(rules), throughput_change_interval, tier, verdict, reason, processes: None }
     }
 
     /// Two results that must not be compared.
@@ -343,12 +385,17 @@ impl Against {
             tier: Tier::Baseline,
             verdict: Verdict::Incomparable,
             reason: reason.into(),
+            processes: None,
         }
     }
 
     /// Takes back what it says of throughput, for a reason; memory stays what it is.
     pub fn take_back(&mut self, reason: impl Into<String>) {
-        self.verdict = Verdict::Noisy;
+        self.replace(Verdict::Noisy, reason);
+    }
+
+    fn replace(&mut self, verdict: Verdict, reason: impl Into<String>) {
+        self.verdict = verdict;
         self.reason = reason.into();
         if let Some(rules) = &mut self.rules {
             rules.performance_regression = false;
@@ -356,6 +403,21 @@ impl Against {
             if rules.memory_regression {
                 self.verdict = Verdict::Regressed;
             }
+        }
+    }
+
+    /// Whether it says that throughput changed.
+    fn is_change(&self) -> bool {
+        self.verdict == Verdict::Improved || self.rules.is_some_and(|rules| rules.performance_regression)
+    }
+
+    /// Leaves a change open that is not wholly beyond what runs of the case usually differ by.
+    pub fn heed_history(&mut self, fence: &Fence) {
+        let log = |percent: f64| (percent / 100.0).ln_1p();
+        let judged = self.throughput_change_interval.map(|interval| judge(interval.map(log), fence.theta()));
+        if self.is_change() && !matches!(judged, Some(Verdict::Regressed | Verdict::Improved)) {
+            let reason = format!("{}, but its runs differ by up to {:.0} %", self.reason, fence.percent);
+            self.replace(Verdict::Inconclusive, reason);
         }
     }
 
@@ -388,6 +450,7 @@ impl Against {
         let noise = [baseline, current].into_iter().filter_map(|result| result.noise_percent).fold(0.0, f64::max);
         let memory = (baseline.memory_peak_mb, current.memory_peak_mb);
         let mut against = Self::judged(&change, memory, noise, Tier::Baseline);
+        against.processes = MannWhitney::of(&current.process_throughputs(), &baseline.process_throughputs());
         if [baseline, current].into_iter().any(BenchmarkResult::is_noisy) {
             let reason = format!("{}, but more than one process in ten reached no steady state", against.reason);
             against.take_back(reason);
@@ -398,6 +461,35 @@ impl Against {
         }
         against
     }
+}
+
+/// The error that a gate may make over all benchmarks together, and the share of false ones among what a report tells.
+const ERROR: f64 = 0.05;
+
+/// Leaves open what so many comparisons with stored numbers would show somewhere without a cause: with Holm's rule, any
+/// false alarm among them has at most a probability of 5 %. Comparisons in pairs have it in their intervals.
+pub fn heed_number(comparisons: &mut [&mut Against]) {
+    let tested = |against: &&mut &mut Against| against.processes.is_some();
+    let mut tested: Vec<&mut &mut Against> = comparisons.iter_mut().filter(tested).collect();
+    let p: Vec<f64> = tested.iter().filter_map(|against| against.processes).map(|test| test.p).collect();
+    let count = p.len();
+    for (against, shown) in tested.iter_mut().zip(holm(&p, ERROR)) {
+        if against.is_change() && !shown {
+            let reason = format!("{}, which so few processes show by chance in {count} benchmarks", against.reason);
+            against.replace(Verdict::Inconclusive, reason);
+        }
+    }
+}
+
+/// The names of what a report should tell: with Benjamini and Hochberg's rule, at most one in twenty of those compared
+/// with stored numbers is expected to be a false alarm. Comparisons in pairs have it in their intervals.
+pub fn worth_telling(comparisons: &BTreeMap<String, Against>) -> BTreeSet<&str> {
+    let tests = comparisons.iter().filter_map(|(name, against)| Some((name, against.processes?.p)));
+    let (names, p): (Vec<&String>, Vec<f64>) = tests.unzip();
+    let doubtful = benjamini_hochberg(&p, ERROR).into_iter().map(|shown| !shown);
+    let doubtful: BTreeSet<&String> =
+        names.into_iter().zip(doubtful).filter(|(_, no)| *no).map(|(name, _)| name).collect();
+    comparisons.keys().filter(|name| !doubtful.contains(name)).map(String::as_str).collect()
 }
 
 /// The binary that made a baseline, kept beside it: run again in turns with another, it needs no stored numbers.
@@ -601,6 +693,50 @@ mod tests {
             BenchmarkResult::of_case("a", "x", &CaseSpec::rollout("some", 4), processes).is_noisy()
         };
         assert_eq!([of(&[settled(), settled()]), of(&[settled(), restless()]), of(&[few()])], [false, true, false]);
+    }
+
+    /// A result of processes with these throughputs, known exactly.
+    fn of_processes(rates: &[f64]) -> BenchmarkResult {
+        let throughput = mean(rates);
+        let mut of = result("a", "x", throughput, 100.0);
+        of.throughput_ci95 = Some(Interval::point(throughput));
+        of.metadata.insert(PROCESSES.to_owned(), rates.to_vec().into());
+        of
+    }
+
+    #[test]
+    fn among_many_benchmarks_few_processes_show_nothing() {
+        let rates = |count: usize, level: f64| (0..count).map(|i| level + 0.1 * i as f64).collect::<Vec<_>>();
+        let slower = |count| Against::stored(&of_processes(&rates(count, 100.0)), &of_processes(&rates(count, 80.0)));
+        let verdicts = |count: usize, others: usize| {
+            let same = || Against::stored(&of_processes(&rates(count, 100.0)), &of_processes(&rates(count, 100.0)));
+            let mut all: Vec<Against> = std::iter::once(slower(count)).chain((0..others).map(|_| same())).collect();
+            heed_number(&mut all.iter_mut().collect::<Vec<_>>());
+            let named = all.iter().cloned().enumerate().map(|(i, against)| (i.to_string(), against)).collect();
+            (all[0].verdict, worth_telling(&named).contains("0"))
+        };
+        assert_eq!(slower(4).processes.unwrap().superiority, 0.0);
+        assert_eq!(verdicts(3, 0), (Verdict::Inconclusive, false), "three against three can never pass 5 %");
+        assert_eq!(verdicts(4, 0), (Verdict::Regressed, true));
+        assert_eq!(verdicts(4, 20), (Verdict::Inconclusive, false), "one of many would look so by chance");
+        assert_eq!(verdicts(12, 20), (Verdict::Regressed, true));
+        let unknown = Against::stored(&result("a", "x", 100.0, 1.0), &result("a", "x", 50.0, 1.0));
+        assert_eq!((unknown.verdict, unknown.processes), (Verdict::Regressed, None), "a baseline of an older version");
+    }
+
+    #[test]
+    fn a_change_that_runs_show_without_a_cause_is_left_open() {
+        let fence = |percent: f64| Fence::of(&[percent; 8], 0.5).unwrap();
+        let verdict = |throughput: f64, percent| {
+            let mut found = Against::stored(&of_processes(&[100.0]), &of_processes(&[throughput]));
+            found.heed_history(&fence(percent));
+            (found.verdict, found.rules.unwrap().performance_regression)
+        };
+        assert_eq!(verdict(80.0, 5.0), (Verdict::Regressed, true));
+        assert_eq!(verdict(80.0, 25.0), (Verdict::Inconclusive, false), "22 % in logarithms");
+        assert_eq!(verdict(125.0, 25.0), (Verdict::Inconclusive, false));
+        assert_eq!(verdict(125.0, 5.0), (Verdict::Improved, false));
+        assert_eq!(verdict(100.0, 25.0), (Verdict::Equivalent, false));
     }
 
     #[test]

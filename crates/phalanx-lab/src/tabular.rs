@@ -287,6 +287,8 @@ fn heatmap(cells: &[&Cell]) -> Scene {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_render::Shape;
+
     use super::*;
 
     /// The tables of the withdrawn guide, whose figures were never measured but follow from each other.
@@ -376,6 +378,6 @@ mod tests {
         assert!(summary(&cells).contains("max    10M transitions/s"), "{}", summary(&cells));
         let names: Vec<&str> = figures(&cells).iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["parallel_scaling", "parallel_heatmap"]);
-        assert!(figures(&cells).iter().all(|(_, scene)| scene.is_finite()));
+        assert!(figures(&cells).iter().all(|(_, scene)| scene.shapes.iter().all(Shape::is_finite)));
     }
 }

@@ -104,7 +104,7 @@ enum LineDamage {
     Newer { found: u64 },
     #[error("schema_version is {}, but must be a whole number from 1", excerpt(&.0.to_string()))]
     BadVersion(Value),
-    #[error("it is not a record: {0}")]
+    #[error("it is not a record: {}", json::reason(.0))]
     NotARecord(serde_json::Error),
 }
 

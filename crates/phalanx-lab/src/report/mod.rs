@@ -58,6 +58,8 @@ pub struct Summary {
     pub alerts: Option<usize>,
     /// Verdicts `regressed` among the last of each case, if there is any verdict.
     pub regressions: Option<usize>,
+    /// Runs that were ended early: what they had measured by then is among the rates.
+    pub interrupted_runs: usize,
 }
 
 /// A history and where it leads.

@@ -86,6 +86,7 @@ fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[V
         total_duration: of_suite("total_duration"),
         alerts: kpis.as_array().map(|kpis| kpis.iter().filter(is_alert).count()),
         regressions: (!verdicts.is_empty()).then(|| verdicts.iter().filter(|row| row.verdict == "regressed").count()),
+        interrupted_runs: results.interrupted.len(),
     }
 }
 
@@ -116,6 +117,10 @@ fn overview(results: &Results, summary: &Summary) -> Section {
         vec![Cell::text("key figures beyond their limit"), cell(summary.alerts)],
         vec![Cell::text("regressions"), cell(summary.regressions)],
     ]);
+    if summary.interrupted_runs > 0 {
+        let runs = Cell::number(summary.interrupted_runs.to_string()).mood(Mood::Warn);
+        rows.push(vec![Cell::text("runs that were ended early"), runs]);
+    }
     Section { title: "Summary", blocks: vec![Block::Table { columns: vec!["", ""], rows }] }
 }
 

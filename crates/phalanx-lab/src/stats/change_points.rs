@@ -1,8 +1,8 @@
 //! Change points in a history: E-divisive with a t-test.
 //!
 //! Windows on a fixed grid are searched one by one, then the finds of all windows are merged. Because window
-//! starts do not depend on earlier finds, a full window never changes again: [`Detector`] keeps what it found and
-//! agrees with [`detect`] bit for bit after every appended value.
+//! starts do not depend on earlier finds, a full window never changes again: a [`Detector`] keeps what it found there
+//! and searches the last window only when a value is appended.
 
 use std::ops::Range;
 
@@ -25,7 +25,9 @@ pub struct Settings {
     pub min_segment: usize,
     /// Largest p at which a window is split. Default 1e-3.
     pub p_weak: f64,
-    /// Largest p between two final segments. Default 1e-3.
+    /// Largest p between two final segments. Default 5e-4: the windows of a long history are many tests, and with 1e-3
+    /// 3.1 % of series of 150 values without a change show one, with 5e-4 1.9 %. A shift of two standard deviations is
+    /// found as often, in 89 %.
     pub p_strong: f64,
     /// Least difference between the means of two final segments. Default 0; set it to the detectable effect.
     pub min_change: f64,
@@ -33,14 +35,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { window: 30, stride: 15, min_segment: 3, p_weak: 1e-3, p_strong: 1e-3, min_change: 0.0 }
+        Self { window: 30, stride: 15, min_segment: 3, p_weak: 1e-3, p_strong: 5e-4, min_change: 0.0 }
     }
 }
 
 impl Settings {
-    /// Settings for one series that is searched as a whole.
+    /// Settings for one series that is searched as a whole: one window is no many tests, and 1.4 % of series of 30
+    /// values without a change show one.
     pub fn whole(length: usize, min_change: f64) -> Self {
-        Self { window: length.max(1), stride: length.max(1), min_change, ..Self::default() }
+        Self { window: length.max(1), stride: length.max(1), p_strong: 1e-3, min_change, ..Self::default() }
     }
 
     #[track_caller]
@@ -95,8 +98,9 @@ impl Detection {
 /// # Panics
 /// If the settings have no stride within the window, or segments below two values.
 pub fn detect(series: &[f64], settings: &Settings) -> Detection {
-    settings.check();
-    conclude(series, &search(series, settings), settings)
+    let mut detector = Detector::new(*settings);
+    series.iter().for_each(|value| detector.push(*value));
+    detector.detection()
 }
 
 /// Finds change points in a series that grows.
@@ -148,14 +152,6 @@ struct Candidate {
     /// Largest p among this split and those that led to it. A limit below it would not have come this far, so one
     /// search serves every stricter limit too.
     gate: f64,
-}
-
-/// Searches all windows: those of the grid up to the first that reaches the end.
-fn search(series: &[f64], settings: &Settings) -> Vec<Candidate> {
-    let window = |start: usize| (start, series.len().min(start + settings.window));
-    let full = (0..).step_by(settings.stride).map(window).take_while(|&(_, end)| end < series.len());
-    let last = full.clone().count() * settings.stride;
-    full.chain([window(last)]).flat_map(|(start, end)| search_window(series, start, end, settings)).collect()
 }
 
 /// Splits `[start, end)` again and again at the largest divergence, until no split passes the weak limit.
@@ -366,6 +362,18 @@ mod tests {
         detect(series, &Settings::default())
     }
 
+    /// The plain way, the twin of [`Detector`]: all windows of the grid at once, up to the first that reaches the end.
+    fn search(series: &[f64], settings: &Settings) -> Vec<Candidate> {
+        let window = |start: usize| (start, series.len().min(start + settings.window));
+        let full = (0..).step_by(settings.stride).map(window).take_while(|&(_, end)| end < series.len());
+        let last = full.clone().count() * settings.stride;
+        full.chain([window(last)]).flat_map(|(start, end)| search_window(series, start, end, settings)).collect()
+    }
+
+    fn plainly(series: &[f64], settings: &Settings) -> Detection {
+        conclude(series, &search(series, settings), settings)
+    }
+
     /// The definition, written out.
     fn plain_divergence(x: &[f64], y: &[f64]) -> f64 {
         let (n, m) = (x.len() as f64, y.len() as f64);
@@ -483,10 +491,10 @@ mod tests {
                 let noise = random.autocorrelated(rho, 130);
                 let series: Vec<f64> = noise.iter().enumerate().map(|(i, y)| y + 2.0 * (i / 37) as f64).collect();
                 let mut detector = Detector::new(*settings);
-                assert_eq!(detector.detection(), detect(&[], settings));
+                assert_eq!(detector.detection(), plainly(&[], settings));
                 for (i, &value) in series.iter().enumerate() {
                     detector.push(value);
-                    assert_eq!(detector.detection(), detect(&series[..=i], settings), "after {i}");
+                    assert_eq!(detector.detection(), plainly(&series[..=i], settings), "after {i}");
                 }
             }
         }
@@ -527,9 +535,15 @@ mod tests {
 
     #[test]
     fn white_noise_rarely_changes() {
-        let false_points = share(31, 2000, any_point(Settings::default(), 0.0));
-        // The reference speaks of 1 to 2 %; here it is 3.2 % of 12,000 series, 2.7 % with the rule for autocorrelation.
-        assert!((0.01..0.045).contains(&false_points), "{false_points}");
+        let false_points = share(31, 4000, any_point(Settings::default(), 0.0));
+        assert!((0.01..0.02).contains(&false_points), "{false_points}");
+        let looser = Settings { p_strong: 1e-3, ..Settings::default() };
+        let more = share(31, 4000, any_point(looser, 0.0));
+        assert!(more > 0.02, "the limit of one test is too loose for many: {more}");
+        let whole = share(31, 4000, |random| {
+            !detect(&random.autocorrelated(0.0, 30), &Settings::whole(30, 0.0)).points.is_empty()
+        });
+        assert!((0.01..0.02).contains(&whole), "{whole}");
     }
 
     #[test]
@@ -553,7 +567,7 @@ mod tests {
 
     #[test]
     fn stricter_limits_tame_autocorrelation() {
-        let settings = Settings::default();
+        let settings = Settings { p_strong: 1e-3, ..Settings::default() };
         for (rho, p_divisor, expected) in [
             (0.2, 1.0, 0.18),
             (0.3, 1.0, 0.31),

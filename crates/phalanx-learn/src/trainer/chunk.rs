@@ -26,7 +26,6 @@ mod tests {
     use phalanx_core::batch::BatchConfig;
 
     use super::super::train;
-    use super::*;
     use crate::run::config::create_config;
     use crate::run::directory::EvalMetrics;
     use crate::state::State;

@@ -14,7 +14,8 @@ use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
 
 use super::options::RecordsArgs;
-use super::paired::{Copies, Looks, Margin, PlanArgs, cases, percentage};
+use super::paired::{Copies, Looks, Margin, PairedMeasurement, PlanArgs, cases, percentage};
+use crate::args::whole;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 
@@ -30,7 +31,7 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     plan: PlanArgs,
     /// The most looks: as many pairs again are measured while the answer is open
-    #[arg(long, value_name = "L", default_value = "2", value_parser = clap::value_parser!(u8).range(1..=10))]
+    #[arg(long, value_name = "L", default_value = "2", value_parser = whole::<u8>(1..=10))]
     looks: u8,
     /// Differences below this are none, in per cent [default: 1, or what identical code shows (bench doctor)]
     #[arg(long, value_name = "PCT", value_parser = percentage, allow_negative_numbers = true)]
@@ -85,6 +86,7 @@ struct CaseReport {
 
 pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let cases = cases(&args.cases)?;
+    args.plan.check_room(&cases)?;
     let [a, b] = [&args.a, &args.b].map(|path| {
         worker::describe(path)
             .map(|description| Binary { path: path.clone(), description })
@@ -103,10 +105,11 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     for case in &cases {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
         let total = looks.plan.processes * looks.looks;
-        let mut watch = monitor.watch(case.id(), "pairs", total, args.common.output.quiet);
-        let (pairs, judgement) = looks.take(&copies, case, &session, &margin, &mut watch, Judgement::is_open)?;
-        drop(watch);
-        let [of_a, of_b] = session.record_pairs((case, case), "ab", &pairs)?;
+        let watch = monitor.watch(case.id(), "pairs", total, args.common.output.quiet);
+        let mut measurement = PairedMeasurement { copies: &copies, session: &mut session, watch, suite: "ab" };
+        let (pairs, judgement) = looks.take(&mut measurement, case, &margin, Judgement::is_open)?;
+        drop(measurement);
+        let [of_a, of_b] = session.record_pairs_complete((case, case), &pairs)?;
         let exit_code = judgement.finding.verdict.exit_code(args.strict);
         let mut verdict = judgement.record(&session.run.run_id, &case.id(), exit_code);
         verdict.extra.insert("same_work".to_owned(), same_work.into());
@@ -122,6 +125,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
             exit_code,
         });
     }
+    session.finish();
     monitor.close()?;
     let guards = session.guards();
     let worst = reports.iter().max_by_key(|report| weight(report.judgement.finding.verdict)).expect("at least a case");

@@ -14,7 +14,6 @@ use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
-use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::record::{Kind, Run};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
@@ -26,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use super::options::{PlanArgs, RESULTS_DIR, columns, print_noise};
 use super::throughput::measure;
-use crate::args::{OutputArgs, count, key_value, memory_budget};
+use crate::args::{OutputArgs, count, key_value, memory_budget, whole};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -63,7 +62,7 @@ pub(crate) struct BaselineArgs {
     #[arg(long = "param", value_name = "K=V", value_parser = key_value, allow_hyphen_values = true)]
     settings: Vec<(String, String)>,
     /// Threads that share the work
-    #[arg(long, value_name = "J", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "J", default_value = "1", value_parser = whole::<u16>(1..=1024))]
     threads: u16,
     /// Batches that need more memory are left out: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
@@ -115,7 +114,6 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     let mut tags = Vec::new();
     tags.extend(args.tag.clone());
     let mut session = Session::start(&format!("baseline_{device}"), base.threads, tags, Some(&args.results_dir))?;
-    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // One environment is a batch of one: it is measured once.
     let mut counts = vec![1];
@@ -179,7 +177,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
         extra,
     };
     let file = baseline.write(&args.results_dir)?;
-    drop(unfinished);
+    session.finish();
     print_noise(&session.guards());
     if args.output.json {
         return print_json(&Report { file: &file, records: session.path(), baseline: &baseline });

@@ -11,7 +11,8 @@ use phalanx_lab::session::Session;
 use serde::Serialize;
 
 use super::options::{RecordsArgs, own_binary};
-use super::paired::{Copies, PlanArgs, cases, seed_of};
+use super::paired::{Copies, PairedMeasurement, PlanArgs, cases, seed_of};
+use crate::args::whole;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 
@@ -23,10 +24,10 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     plan: PlanArgs,
     /// Comparisons of the binary with itself, drawn from the measured pairs
-    #[arg(long, value_name = "K", default_value = "200", value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    #[arg(long, value_name = "K", default_value = "200", value_parser = whole::<u32>(20..=100_000))]
     comparisons: u32,
     /// Pairs that are measured [default: three times as many as a comparison has]
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u16).range(4..=10_000))]
+    #[arg(long, value_name = "M", value_parser = whole::<u16>(4..=10_000))]
     measured_pairs: Option<u16>,
     #[command(flatten)]
     common: RecordsArgs,
@@ -49,6 +50,7 @@ struct Stored {
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let cases = cases(&args.cases)?;
+    args.plan.check_room(&cases)?;
     let plan = args.plan.plan();
     let measured_pairs = args.measured_pairs.map_or(3 * plan.processes, usize::from);
     if measured_pairs <= plan.processes {
@@ -68,16 +70,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let seed = seed_of(&session.run.run_id);
     let mut stored = Vec::new();
     for case in &cases {
-        let mut watch = monitor.watch(case.id(), "pairs", measured_pairs, args.common.output.quiet);
+        let watch = monitor.watch(case.id(), "pairs", measured_pairs, args.common.output.quiet);
+        let mut measurement = PairedMeasurement { copies: &copies, session: &mut session, watch, suite: "doctor" };
         let all = Plan { processes: measured_pairs, seed, ..plan };
-        let pairs = copies.compare((case, case), &all, true, &mut watch)?;
-        drop(watch);
-        session.record_pairs((case, case), "doctor", &pairs)?;
+        let pairs = measurement.compare((case, case), &all, true, Vec::new())?;
+        drop(measurement);
+        session.record_pairs_complete((case, case), &pairs)?;
         let comparisons = args.comparisons as usize;
         let calibration = StoredCalibration::of((&machine.0, &machine.1), case, &plan, &pairs, comparisons, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to calibrate with", case.id())))?;
         stored.push(Stored { file: calibration.save(&folder)?, calibration });
     }
+    session.finish();
     monitor.close()?;
     let guards = session.guards();
     if args.common.output.json {

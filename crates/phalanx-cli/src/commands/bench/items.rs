@@ -16,6 +16,7 @@ use phalanx_lab::history::{OVERHEADS, STARTS};
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::kpi::{Figure, Targets};
 use phalanx_lab::memory;
+use phalanx_lab::precision;
 use phalanx_lab::record::Kind;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
@@ -25,13 +26,16 @@ use phalanx_lab::stats::regression::{Change, effective_threshold};
 use phalanx_lab::stats::verdict::{Better, Tier, Verdict};
 use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
 
-use super::paired::{Copies, Looks, Margin, calibration_of, seed_of};
+use super::paired::{Copies, Looks, Margin, PairedMeasurement, calibration_of, seed_of};
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitoring;
 use crate::workloads;
 
 /// Changes of throughput that a suite reports, in per cent of the baseline.
 const THROUGHPUT_RULE: f64 = 10.0;
+
+/// What may be spent on watching constraints, in per cent.
+pub(super) const ACCEPTABLE_OVERHEAD: f64 = 10.0;
 
 /// Pairs that the definition of safety overhead asks for.
 const OVERHEAD_PAIRS: usize = 7;
@@ -244,6 +248,21 @@ pub(super) struct Runner<'a> {
     pub(super) suite: &'static str,
 }
 
+impl<'a> Runner<'a> {
+    /// Measures this binary, and compares it with no other.
+    pub(super) fn of_this_binary(
+        session: &'a mut Session,
+        own: &'a Path,
+        plan: Plan,
+        monitor: &'a mut ProcessMonitoring,
+        quiet: bool,
+        suite: &'static str,
+    ) -> Self {
+        let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
+        Self { session, own, against: None, looks, monitor, quiet, suite }
+    }
+}
+
 impl Runner<'_> {
     /// Measures an item.
     pub(super) fn run(&mut self, item: &Item) -> Result<Outcome, Failure> {
@@ -295,11 +314,22 @@ impl Runner<'_> {
 
     fn alone(&mut self, name: &str, case: &CaseSpec, plan: &Plan, suite: &str) -> Result<Vec<Process>, Failure> {
         let mut watch = self.monitor.watch(name, "processes", plan.processes, self.quiet);
-        let after = |case: &CaseSpec, process: &Process| watch.process(case, process);
-        let measured = campaign::measure(self.own, std::slice::from_ref(case), plan, after)?;
+        let mut recorded = Ok(());
+        let cases = std::slice::from_ref(case);
+        let mut measured = precision::measure(self.own, cases, plan, Duration::ZERO, |case, so_far| {
+            // A process that failed says so below.
+            let so_far = so_far.unwrap_or_default();
+            if let Some(process) = so_far.last() {
+                watch.process(case, process);
+            }
+            if recorded.is_ok() {
+                recorded = self.session.record_progress(case, suite, so_far);
+            }
+        });
         drop(watch);
-        let measured = measured.into_iter().next().expect("one case was measured");
-        self.session.record_measured(&measured, suite)?;
+        let measured = measured.swap_remove(0)?;
+        recorded?;
+        self.session.record_complete(&measured)?;
         Ok(measured.processes)
     }
 
@@ -316,14 +346,14 @@ impl Runner<'_> {
             origin: "the rule of suites".to_owned(),
             calibration,
         };
-        let mut watch =
-            self.monitor.watch(&item.name, "pairs", self.looks.plan.processes * self.looks.looks, self.quiet);
+        let watch = self.monitor.watch(&item.name, "pairs", self.looks.plan.processes * self.looks.looks, self.quiet);
         // Only a loss that could be one is worth a second look.
         let open = |judgement: &Judgement| {
             judgement.is_open() && judgement.comparison.is_none_or(|found| found.deciding.low < -margin.theta())
         };
-        let looked = self.looks.take(copies, case, self.session, &margin, &mut watch, open);
-        drop(watch);
+        let mut measurement = PairedMeasurement { copies, session: self.session, watch, suite: self.suite };
+        let looked = self.looks.take(&mut measurement, case, &margin, open);
+        drop(measurement);
         let (pairs, judgement) = match looked {
             Ok(looked) => looked,
             Err(failure) => {
@@ -332,7 +362,7 @@ impl Runner<'_> {
                 return Ok((processes, Some(against)));
             }
         };
-        self.session.record_pairs((case, case), self.suite, &pairs)?;
+        self.session.record_pairs_complete((case, case), &pairs)?;
         let memory = peaks(&pairs);
         let Some(comparison) = &judgement.comparison else {
             return Ok((current(pairs), Some(Against::incomparable(judgement.finding.reason))));
@@ -353,14 +383,15 @@ impl Runner<'_> {
         let Some(copies) = self.against else {
             return Ok((self.alone(&item.name, case, &plan, STARTS)?, None));
         };
-        let mut watch = self.monitor.watch(&item.name, "pairs", plan.processes, self.quiet);
-        let pairs = copies.compare((case, case), &plan, true, &mut watch);
-        drop(watch);
+        let watch = self.monitor.watch(&item.name, "pairs", plan.processes, self.quiet);
+        let mut measurement = PairedMeasurement { copies, session: self.session, watch, suite: STARTS };
+        let pairs = measurement.compare((case, case), &plan, true, Vec::new());
+        drop(measurement);
         let pairs = match pairs {
             Ok(pairs) => pairs,
             Err(failure) => return Ok((self.alone(&item.name, case, &plan, STARTS)?, Some(not_compared(failure)))),
         };
-        self.session.record_pairs((case, case), STARTS, &pairs)?;
+        self.session.record_pairs_complete((case, case), &pairs)?;
         let log = |pair: &PairRun| (pair.a.ready.startup_ns as f64 / pair.b.ready.startup_ns as f64).ln();
         // Whoever starts second is faster, so only two pairs of opposite order together say something.
         let logs = pairs.chunks_exact(2).map(|two| 0.5 * (log(&two[0]) + log(&two[1])));
@@ -381,10 +412,11 @@ impl Runner<'_> {
         let copies = Copies::new(self.own, self.own)?;
         let seed = seed_of(&self.session.run.run_id);
         let plan = Plan { processes: self.looks.plan.processes.max(OVERHEAD_PAIRS), seed, ..self.looks.plan };
-        let mut watch = self.monitor.watch(on.id(), "pairs", plan.processes, self.quiet);
-        let pairs = copies.compare((&on, &off), &plan, true, &mut watch)?;
-        drop(watch);
-        self.session.record_pairs((&on, &off), OVERHEADS, &pairs)?;
+        let watch = self.monitor.watch(on.id(), "pairs", plan.processes, self.quiet);
+        let mut measurement = PairedMeasurement { copies: &copies, session: self.session, watch, suite: OVERHEADS };
+        let pairs = measurement.compare((&on, &off), &plan, true, Vec::new())?;
+        drop(measurement);
+        self.session.record_pairs_complete((&on, &off), &pairs)?;
         let found = campaign::compared(&pairs, CONFIDENCE, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to compare", on.id())))?;
         let percent = |log: f64| 100.0 * log.exp_m1();
@@ -410,9 +442,9 @@ pub(super) struct Overhead {
 }
 
 impl Overhead {
-    /// Whether it is surely below the 10 % that may be spent on it.
+    /// Whether it is surely below what may be spent on it.
     pub(super) fn acceptable(&self) -> bool {
-        self.interval.high < 10.0
+        self.interval.high < ACCEPTABLE_OVERHEAD
     }
 }
 
@@ -555,7 +587,7 @@ fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult,
                 Ok::<_, Failure>(())
             },
         )?;
-    // Of this process, which has done more than that.
+    // Of one repeat, which is not what leaks.
     result.memory_peak_mb = None;
     let slope = Line::fit(&points).and_then(|line| Some((line.slope, line.slope_interval(CONFIDENCE)?)));
     if let Some((bytes, interval)) = slope {

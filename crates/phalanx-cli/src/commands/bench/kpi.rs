@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use phalanx_core::Error;
@@ -19,9 +18,9 @@ use serde_json::json;
 
 use super::items::{self, Category, Runner};
 use super::options::{RecordsArgs, listed, own_binary};
-use super::paired::Looks;
 use super::plot;
 use super::report::Format;
+use crate::args::whole;
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files;
@@ -38,13 +37,13 @@ pub(crate) struct KpiArgs {
     #[arg(long, value_name = "F", default_value = "text")]
     format: Format,
     /// Processes of each benchmark
-    #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "5", value_parser = whole::<u16>(2..=1000))]
     processes: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     #[command(flatten)]
     common: RecordsArgs,
@@ -105,28 +104,13 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
     let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.common.results_dir))?;
-    let plan = Plan {
-        processes: args.processes.into(),
-        samples: args.samples.into(),
-        sample: Duration::from_millis(args.sample_ms.into()),
-        ..Plan::default()
-    };
+    let plan = Plan::of(args.processes, args.samples, args.sample_ms);
     let needed = [Category::Environment, Category::Rl, Category::Safety, Category::Startup];
     let needed: Vec<_> = needed.into_iter().flat_map(items::items).filter(items::Item::gives_figures).collect();
-    let looks = Looks { plan, looks: 1, cases: 1, same_work: true };
-    let mut outcomes = Vec::new();
-    for item in &needed {
-        let mut runner = Runner {
-            session: &mut session,
-            own: &own,
-            against: None,
-            looks,
-            monitor: &mut monitor,
-            quiet: args.common.output.quiet,
-            suite: "kpi",
-        };
-        outcomes.push(runner.run(item)?);
-    }
+    let quiet = args.common.output.quiet;
+    let mut runner = Runner::of_this_binary(&mut session, &own, plan, &mut monitor, quiet, "kpi");
+    let outcomes = needed.iter().map(|item| runner.run(item)).collect::<Result<Vec<_>, _>>()?;
+    session.finish();
     monitor.close()?;
     let (run_id, records) = (session.run.run_id.clone(), session.path());
     Ok(Measured { run_id, records, figures: items::figures(&outcomes) })

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::options::{CaseArgs, ResultsArgs, columns, own_binary};
-use crate::args::{OutputArgs, count, memory_budget};
+use crate::args::{OutputArgs, count, memory_budget, whole};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -48,10 +48,10 @@ pub(crate) struct MemoryArgs {
     #[arg(long, value_name = "K", value_parser = count)]
     scan_chunk_size: Vec<usize>,
     /// Threads that share the work
-    #[arg(long, value_name = "J", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "J", default_value = "1", value_parser = whole::<u16>(1..=1024))]
     threads: u16,
     /// Processes of each size
-    #[arg(long, value_name = "R", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "R", default_value = "3", value_parser = whole::<u16>(1..=100))]
     repeats: u16,
     /// Memory that may be used: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
@@ -162,6 +162,7 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
             case.extra.insert("memory".to_owned(), json!(row));
             session.record(&Record::Case(case))?;
         }
+        session.finish();
         Ok(())
     };
     if args.profile != Profile::Scan {

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_core::Error;
+use phalanx_core::policy::POLICIES;
+use phalanx_core::safety::SafetyMode;
 use phalanx_envs::registry;
 use phalanx_lab::campaign::Plan;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::files::check_folder;
-use phalanx_lab::guards::Readings;
+use phalanx_lab::guards::{OVERSUBSCRIPTION, Readings, Status};
 use phalanx_lab::record::Kind;
 
-use crate::args::{OutputArgs, key_value, policy_name};
+use crate::args::{OutputArgs, key_value, policy_name, whole};
 use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;
@@ -27,27 +29,22 @@ pub(crate) const SUITE_DIR: &str = "benchmark_results";
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// Fresh processes of each case
-    #[arg(long, value_name = "P", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "P", default_value = "3", value_parser = whole::<u16>(1..=1000))]
     processes: u16,
     /// Samples of each process; from 24 on the steady state is looked for
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "100", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     /// Go on with more processes until the intervals are below 2 %, for so many seconds at most, from the start
-    #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    #[arg(long, value_name = "S", default_value = "60", value_parser = whole::<u32>(0..=86_400))]
     time_budget: u32,
 }
 
 impl PlanArgs {
     pub(crate) fn plan(&self) -> Plan {
-        Plan {
-            processes: usize::from(self.processes),
-            samples: usize::from(self.samples),
-            sample: Duration::from_millis(self.sample_ms.into()),
-            ..Plan::default()
-        }
+        Plan::of(self.processes, self.samples, self.sample_ms)
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -201,13 +198,35 @@ impl CaseArgs {
     }
 }
 
+/// The case that a user names. What it is made of is looked up here, where a wrong part can be told from the others.
+pub(crate) fn named_case(text: &str) -> Result<CaseSpec, Failure> {
+    let case = CaseSpec::parse(text).map_err(|error| Failure::input(error.to_string()))?;
+    registry::find(&case.env)?;
+    let of_case = format!("the case '{text}'");
+    let modes = SafetyMode::NAMES.map(|(name, _)| name);
+    if !modes.contains(&case.safety.as_str()) {
+        return Err(Error::unknown("safety mode", &case.safety, Some(&of_case), modes).into());
+    }
+    let policies = POLICIES.map(|(name, ..)| name);
+    // Learners act, too, where something is learned.
+    if matches!(case.kind, Kind::Training | Kind::PopulationTraining) || policies.contains(&case.agent.as_str()) {
+        return Ok(case);
+    }
+    let others = ["nENVS", "tTHREADS", "kCHUNK", "safety-MODE", "key=value"];
+    let known = policies.into_iter().chain(Kind::ALL.map(Kind::name)).chain(others);
+    Err(Error::unknown("part", &case.agent, Some(&format!("{of_case} after its environment")), known).into())
+}
+
 /// The binary that runs, which is also that of the workers.
 pub(crate) fn own_binary() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::input(format!("cannot find the binary that runs: {error}")))
 }
 
-/// Says on standard error that the machine was not quiet, if it was not.
+/// Says on standard error that the machine was not quiet, or has too few cores, if that is so.
 pub(crate) fn print_noise(guards: &Readings) {
+    if guards.0.get(OVERSUBSCRIPTION).is_some_and(|reading| reading.status == Status::Warn) {
+        say!("warning: there are more threads than cores they may use, so they wait for each other");
+    }
     let refusing: Vec<_> = guards.refusing().collect();
     if !refusing.is_empty() {
         say!("warning: noisy, the guards refuse ({}): look twice at these figures", refusing.join(", "));
@@ -217,4 +236,25 @@ pub(crate) fn print_noise(guards: &Readings) {
 /// Text in columns: the first flush left, the others flush right.
 pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     text::columns(&header, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_a_case_that_means_nothing_is_named_with_what_may_stand_there() {
+        let said = |text: &str| named_case(text).unwrap_err().to_string();
+        let far = said("CartPole-v1/n64/foo");
+        let start = "unknown part 'foo' for the case 'CartPole-v1/n64/foo' after its environment; known: 'random'";
+        assert!(far.starts_with(start), "{far}");
+        for allowed in ["'pid'", "'host_api_random'", "'nENVS'", "'safety-MODE'", "'key=value'"] {
+            assert!(far.contains(allowed), "{allowed} in {far}");
+        }
+        assert!(said("CartPole-v1/pidd").contains("did you mean 'pid'"), "{}", said("CartPole-v1/pidd"));
+        let mode = said("CartPole-v1/safety-of");
+        assert!(mode.starts_with("unknown safety mode 'of' for the case") && mode.contains("'off'"), "{mode}");
+        assert!(said("CartPol-v1/n64").contains("did you mean 'CartPole-v1'"));
+        assert_eq!(named_case("CartPole-v1/n64/pid").unwrap().agent, "pid");
+    }
 }

@@ -1,8 +1,8 @@
 //! What commands that compare in pairs share: binaries that nothing changes meanwhile, the plan of looks, the margin.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::calibrations::{self, StoredCalibration};
 use phalanx_lab::campaign::{self, PairRun, Plan, Side};
 use phalanx_lab::case::CaseSpec;
@@ -10,9 +10,12 @@ use phalanx_lab::files;
 use phalanx_lab::interrupt::TemporaryFolder;
 use phalanx_lab::judgement::{Judgement, Rules};
 use phalanx_lab::machine::Machine;
+use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::checksum::mix;
 
+use super::options::named_case;
+use crate::args::{memory_budget, whole};
 use crate::failure::Failure;
 use crate::monitoring::Watch;
 use crate::workloads;
@@ -30,24 +33,35 @@ const ERROR: f64 = 0.05;
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct PlanArgs {
     /// Pairs of processes before each look
-    #[arg(long, value_name = "P", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "24", value_parser = whole::<u16>(2..=1000))]
     pub(super) pairs: u16,
     /// Samples of each process, at least those that show a steady state
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(24..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(24..=10_000))]
     pub(super) samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = whole::<u32>(1..=60_000))]
     pub(super) sample_ms: u32,
+    /// Refuse cases whose two sides need more at once: a share of what is available, or an amount such as 12G
+    #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
+    memory_budget: MemoryBudget,
 }
 
 impl PlanArgs {
     pub(super) fn plan(&self) -> Plan {
-        Plan {
-            processes: usize::from(self.pairs),
-            samples: usize::from(self.samples),
-            sample: Duration::from_millis(self.sample_ms.into()),
-            ..Plan::default()
+        Plan::of(self.pairs, self.samples, self.sample_ms)
+    }
+
+    /// Whether there is room for a pair of each case, whose processes live at the same time. Fails as well if a case has
+    /// wrong names or values.
+    pub(super) fn check_room(&self, cases: &[CaseSpec]) -> Result<(), Failure> {
+        let budget = self.memory_budget.bytes();
+        for case in cases {
+            let Predicted { state_bytes, agent_bytes } = workloads::predicted(case)?;
+            let both = Predicted { state_bytes: 2.0 * state_bytes, agent_bytes: 2.0 * agent_bytes };
+            workloads::fits(&both, budget)
+                .map_err(|why| Failure::input(format!("{}: a pair of processes {why}", case.id())))?;
         }
+        Ok(())
     }
 }
 
@@ -73,32 +87,47 @@ impl Copies {
         Ok(Self { _folder: folder, a: a_copy, b: b_copy, of: [a.to_owned(), b.to_owned()] })
     }
 
-    /// A failure in the user's words: with the path that was given, not that of the copy. A case that cannot be built
-    /// here either is a wrong one; else it is the worker that failed.
-    fn explained(&self, error: phalanx_lab::Error, case: &CaseSpec) -> Failure {
+    /// A failure in the user's words: with the path that was given, not that of the copy.
+    fn explained(&self, error: phalanx_lab::Error) -> Failure {
         match error {
             phalanx_lab::Error::Worker { binary, reason } => {
                 let of = if binary == self.a { &self.of[0] } else { &self.of[1] };
-                match workloads::predicted(case) {
-                    Ok(_) => phalanx_lab::Error::Worker { binary: of.clone(), reason }.into(),
-                    Err(_) => Failure::input(format!("{}: {reason}", of.display())),
-                }
+                phalanx_lab::Error::Worker { binary: of.clone(), reason }.into()
             }
             other => other.into(),
         }
     }
+}
 
-    /// Measures pairs of A on one case and B on another.
+/// Pairs under way: what measures them, where they are recorded, who watches.
+pub(super) struct PairedMeasurement<'a> {
+    pub(super) copies: &'a Copies,
+    pub(super) session: &'a mut Session,
+    pub(super) watch: Watch<'a>,
+    /// The name under which records keep the cases.
+    pub(super) suite: &'a str,
+}
+
+impl PairedMeasurement<'_> {
+    /// Measures pairs of A on one case and B on another, more of them if there are some. Each is recorded when it ends,
+    /// so that what ends the program costs the one at work and no other; whoever calls this records that they are
+    /// complete.
     pub(super) fn compare(
-        &self,
+        &mut self,
         (a, b): (&CaseSpec, &CaseSpec),
         plan: &Plan,
         same_work: bool,
-        watch: &mut Watch<'_>,
+        mut pairs: Vec<PairRun>,
     ) -> Result<Vec<PairRun>, Failure> {
-        let after = |pair: &PairRun| watch.pair((a, b), pair);
-        let (a, b) = (Side { binary: &self.a, case: a }, Side { binary: &self.b, case: b });
-        campaign::compare(a, b, plan, same_work, after).map_err(|error| self.explained(error, b.case))
+        let Self { copies, session, watch, suite } = self;
+        let after = |so_far: &[PairRun]| {
+            watch.pair((a, b), so_far.last().expect("one more"));
+            session.record_pairs_progress((a, b), suite, so_far)
+        };
+        let sides = (Side { binary: &copies.a, case: a }, Side { binary: &copies.b, case: b });
+        campaign::compare(sides.0, sides.1, plan, same_work, &mut pairs, after)
+            .map_err(|error| copies.explained(error))?;
+        Ok(pairs)
     }
 }
 
@@ -125,19 +154,17 @@ impl Looks {
     /// what was asked.
     pub(super) fn take(
         &self,
-        copies: &Copies,
+        measurement: &mut PairedMeasurement<'_>,
         case: &CaseSpec,
-        session: &Session,
         margin: &Margin,
-        watch: &mut Watch<'_>,
         open: impl Fn(&Judgement) -> bool,
     ) -> Result<(Vec<PairRun>, Judgement), Failure> {
         let mut pairs = Vec::new();
-        let seed = seed_of(&session.run.run_id);
+        let seed = seed_of(&measurement.session.run.run_id);
         for look in 1.. {
             let plan = Plan { seed: mix(seed ^ look), ..self.plan };
-            pairs.extend(copies.compare((case, case), &plan, self.same_work, watch)?);
-            let guards = session.guards();
+            pairs = measurement.compare((case, case), &plan, self.same_work, pairs)?;
+            let guards = measurement.session.guards();
             let rules = Rules {
                 theta: margin.theta(),
                 confidence: self.confidence(),
@@ -206,8 +233,7 @@ fn damage_text(damage: &files::Damage) -> String {
 
 /// The cases that a user names.
 pub(super) fn cases(texts: &[String]) -> Result<Vec<CaseSpec>, Failure> {
-    let cases: Result<Vec<_>, _> = texts.iter().map(|text| CaseSpec::parse(text)).collect();
-    cases.map_err(|error| Failure::input(error.to_string()))
+    texts.iter().map(|text| named_case(text)).collect()
 }
 
 /// A percentage from 0 to below 100.

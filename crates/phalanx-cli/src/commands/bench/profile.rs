@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx_lab::case::CaseSpec;
 use phalanx_lab::files::{check_folder, write_new};
 use phalanx_lab::format::format_seconds;
 use phalanx_lab::profile::{FREQUENCY, Hot, Profile, profile};
@@ -12,7 +11,8 @@ use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::workload::calibrate;
 use serde::Serialize;
 
-use crate::args::OutputArgs;
+use super::options::named_case;
+use crate::args::{OutputArgs, whole};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::MonitorArgs;
@@ -27,7 +27,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
     seconds: f64,
     /// Samples for each second of CPU time
-    #[arg(long, value_name = "HZ", default_value_t = FREQUENCY, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "HZ", default_value_t = FREQUENCY, value_parser = whole::<u32>(1..=10_000))]
     frequency: u32,
     /// Functions to list
     #[arg(long, value_name = "N", default_value = "20", value_parser = crate::args::count)]
@@ -59,7 +59,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
-    let case = CaseSpec::parse(&args.case).map_err(|error| Failure::input(error.to_string()))?;
+    let case = named_case(&args.case)?;
     let target = args.output.as_deref().map(|path| files::check_target(path, files::Kind::Svg)).transpose()?;
     if target.is_none() {
         check_folder(&args.results_dir)?;

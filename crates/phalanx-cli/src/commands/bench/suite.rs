@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use phalanx_core::Error;
@@ -17,6 +16,8 @@ use phalanx_lab::files;
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::guards::Readings;
 use phalanx_lab::hash;
+use phalanx_lab::history::{self, Series, SeriesKey};
+use phalanx_lab::json;
 use phalanx_lab::kpi::{self, Kpi};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::regression::{Change, Severity, notable_line};
@@ -31,11 +32,14 @@ use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
 use super::options::{SUITE_DIR, own_binary};
 use super::paired::{Copies, Looks};
-use crate::args::OutputArgs;
+use crate::args::{OutputArgs, whole};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::files::{Kind, SUMMARY_TITLE, check_target};
 use crate::monitoring::ProcessMonitorArgs;
+
+/// What records call the suite.
+const SUITE: &str = "suite";
 
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
@@ -61,13 +65,13 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Processes of each benchmark, or pairs of them before each look at a comparison
-    #[arg(long, value_name = "P", default_value = "12", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "P", default_value = "12", value_parser = whole::<u16>(2..=1000))]
     pairs: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "24", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "3", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     /// A word that the records carry; may be given several times
     #[arg(long = "tag", value_name = "T")]
@@ -92,12 +96,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
     let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
-    let plan = Plan {
-        processes: args.pairs.into(),
-        samples: args.samples.into(),
-        sample: Duration::from_millis(args.sample_ms.into()),
-        ..Plan::default()
-    };
+    let plan = Plan::of(args.pairs, args.samples, args.sample_ms);
     let looks = Looks { plan, looks: 2, cases: items.len(), same_work: true };
     let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
@@ -111,7 +110,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
             looks,
             monitor: &mut monitor,
             quiet: args.output.quiet,
-            suite: "suite",
+            suite: SUITE,
         };
         let mut outcome = match runner.run(item) {
             Ok(outcome) => outcome,
@@ -133,7 +132,9 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     monitor.close()?;
     let guards = session.guards();
-    outcomes.iter_mut().filter_map(|outcome| outcome.against.as_mut()).for_each(|against| against.heed(&guards));
+    let mut comparisons: Vec<&mut Against> = outcomes.iter_mut().filter_map(|one| one.against.as_mut()).collect();
+    comparisons.iter_mut().for_each(|against| against.heed(&guards));
+    suite::heed_number(&mut comparisons);
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
     let mut report = report(&session, outcomes, kpis);
     if !failed.is_empty() {
@@ -148,6 +149,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     }
     let stem = format!("benchmark_results_{}", Timestamp::now().compact());
     let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
+    session.finish();
     let (last, exit_code) = conclusion(&report, baseline.is_some());
     if let Some(path) = markdown {
         crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
@@ -188,6 +190,8 @@ fn chosen(names: &[String]) -> Result<Vec<Item>, Failure> {
 /// What is compared with.
 struct Baseline {
     report: Report,
+    /// What the cases of suites showed in the runs that are recorded beside it.
+    history: Vec<Series>,
     /// The binary that made it, if it is still there.
     binary: Option<PathBuf>,
 }
@@ -209,7 +213,7 @@ impl Baseline {
             Err(error) => return Err(Failure::input(format!("cannot read the baseline {}: {error}", path.display()))),
         };
         let wrong = |why: String| Failure::input(format!("{} is no baseline: {why}", path.display()));
-        let report: Report = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let report: Report = serde_json::from_slice(&bytes).map_err(|error| wrong(json::reason(&error)))?;
         if report.schema_version != REPORT_VERSION {
             return Err(wrong(format!("its schema_version is {}, not {REPORT_VERSION}", report.schema_version)));
         }
@@ -220,7 +224,8 @@ impl Baseline {
                 None
             }
         });
-        Ok(Some(Self { report, binary }))
+        let history = history::series(&phalanx_lab::record::read_folder(&args.output_dir)?.records);
+        Ok(Some(Self { report, history, binary }))
     }
 
     /// A result against the stored one of the same name, if there is one that can be compared.
@@ -231,7 +236,20 @@ impl Baseline {
         if self.report.system_info.fingerprint != fingerprint {
             return Some(Against::incomparable("the baseline is of another machine"));
         }
-        self.binary.is_none().then(|| Against::stored(stored, result))
+        if self.binary.is_some() {
+            return None;
+        }
+        let mut against = Against::stored(stored, result);
+        let of_result = |series: &&Series| {
+            let SeriesKey { case_version, fingerprint: machine, suite, paired, .. } = &series.key;
+            result.case_version.as_ref() == Some(case_version) && machine == fingerprint && suite == SUITE && !paired
+        };
+        // Starts have no history of their own, but their cases may have one of speed.
+        let timed = against.processes.is_some();
+        if let Some(fence) = self.history.iter().filter(|_| timed).find(of_result).and_then(Series::fence) {
+            against.heed_history(&fence);
+        }
+        Some(against)
     }
 }
 
@@ -309,7 +327,7 @@ fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Base
         method: "student".to_owned(),
         theta: against.rules.map(|rules| ratio(rules.threshold_percent()).ln()),
         mde: None,
-        p: None,
+        p: against.processes.map(|test| test.p),
         verdict: against.verdict.name().to_owned(),
         reason: against.reason.clone(),
         exit_code: against.verdict.exit_code(false),
@@ -410,7 +428,8 @@ fn text(report: &Report, guards: &Readings) -> String {
         let line = format!("{:width$}  {:>9}  {interval:>18}  {memory:>8}  {note}", result.name, rate(result));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for (name, against) in &report.comparisons {
+    let told = suite::worth_telling(&report.comparisons);
+    for (name, against) in report.comparisons.iter().filter(|(name, _)| told.contains(name.as_str())) {
         let change = against.rules.zip(against.throughput_change_interval);
         let line = change.and_then(|(rules, interval)| {
             notable_line(name, &Change { percent: rules.throughput_change_percent, interval }, rules.noise_percent)

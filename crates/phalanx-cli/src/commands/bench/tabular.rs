@@ -11,7 +11,6 @@ use phalanx_lab::case::CaseSpec;
 use phalanx_lab::figures::Files;
 use phalanx_lab::files::{check_folder, make_folder, write_atomically};
 use phalanx_lab::format::format_number;
-use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::stats::random::Stream;
@@ -180,9 +179,8 @@ pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
         learning::of(&how.case(env, *agents))?;
     }
     let mut session = Session::start(SUITE, plan.most_threads(), Vec::new(), Some(&args.results_dir))?;
-    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
     let found = measure(args, &mut session, &plan)?;
-    drop(unfinished);
+    session.finish();
     print_noise(&session.guards());
     let mut document = Document {
         run_id: session.run.run_id.clone(),

@@ -11,7 +11,6 @@ use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
-use phalanx_lab::interrupt::UnfinishedRun;
 use phalanx_lab::precision;
 use phalanx_lab::record::{Checksum, Kind};
 use phalanx_lab::session::Session;
@@ -23,7 +22,7 @@ use phalanx_lab::throughput::{self as lab, CallScaling, Facts, Job, Row, Scaling
 use serde::Serialize;
 
 use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, own_binary, print_noise};
-use crate::args::{OutputArgs, TuneArgs, count, memory_budget};
+use crate::args::{OutputArgs, TuneArgs, count, memory_budget, whole};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
@@ -52,7 +51,7 @@ pub(crate) struct ThroughputArgs {
     #[arg(long, value_name = "K", value_parser = count)]
     scan_chunk_size: Vec<usize>,
     /// Threads that share the work; may be given several times [default: all cores]
-    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "J", value_parser = whole::<u16>(1..=1024))]
     threads: Vec<u16>,
     /// Steps of a run, for which times are stated [default: as the matrix has it, else 1000]
     #[arg(long, value_name = "T", value_parser = count)]
@@ -147,7 +146,6 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let target = args.results.target(&format!("throughput_{device}"))?;
     let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
     let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
-    let unfinished = session.path().map(UnfinishedRun::with_records).transpose()?;
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
@@ -212,7 +210,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &plain)?;
-    drop(unfinished);
+    session.finish();
     let (scaling, thread_scaling, best_chunks) = (lab::scaling(&plain), thread_scaling(&rows), best_chunks(&plain));
     print_noise(&guards);
     let printed = if args.output.json {
@@ -277,6 +275,8 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
         some => some.iter().map(|threads| usize::from(*threads)).collect(),
     };
     let mut jobs: Vec<Job> = Vec::new();
+    // Chunks that the user named and runs that are shorter.
+    let mut cut: BTreeSet<(usize, usize)> = BTreeSet::new();
     for env in envs {
         for &threads in &threads {
             let case = args.case.case(env, 1, threads)?;
@@ -287,6 +287,9 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
                     let allowed = format!("from 1 to {most} with {num_envs} environments");
                     return Err(Error::out_of_range("--num-steps", num_steps, allowed).into());
                 }
+                if num_steps < scan_chunk_size && args.scan_chunk_size.contains(&scan_chunk_size) {
+                    cut.insert((scan_chunk_size, num_steps));
+                }
                 let mut case = case.clone();
                 (case.num_envs, case.scan_chunk_size) = (num_envs, scan_chunk_size);
                 let job = Job::new(case, num_steps);
@@ -296,6 +299,9 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
                 }
             }
         }
+    }
+    for (chunk, steps) in cut {
+        say!("warning: --scan-chunk-size {chunk} is longer than a run of {steps} steps: {steps} is measured instead");
     }
     Ok(jobs)
 }

@@ -86,6 +86,11 @@ fn text(trend: &SeriesTrend) -> String {
         last.started_at,
         format_number(last.throughput)
     );
+    let interrupted = entries.iter().filter(|entry| entry.interrupted).count();
+    if interrupted > 0 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {interrupted} of them ended early, with fewer processes than planned");
+    }
     let direction = &trend.direction;
     let name = match direction.trend {
         Direction::Improving => "improving",
@@ -93,7 +98,6 @@ fn text(trend: &SeriesTrend) -> String {
         Direction::Stable => "stable",
         Direction::InsufficientHistory => "insufficient history",
     };
-    // Writing to a string cannot fail.
     let _ = match (direction.change_percent, direction.recent_avg, direction.historical_avg) {
         (Some(percent), Some(recent), Some(before)) => writeln!(
             text,

@@ -145,8 +145,8 @@ fn check(plan: &Plan, source: &Path) -> Result<(), Failure> {
     let mut warned = Vec::new();
     for configuration in &plan.configurations {
         let config = configuration.run(plan.seeds[0]);
-        let tried = Registered::find(&config.env.name)
-            .and_then(|environments| Ok(trainer::check(&config, &environments)?));
+        let tried =
+            Registered::find(&config.env.name).and_then(|environments| Ok(trainer::check(&config, &environments)?));
         tried.map_err(|error| {
             let values = plan.parameters.iter().zip(configuration.values.iter().map(plain));
             let values: Vec<_> = values.map(|(name, value)| format!("{name} = {value}")).collect();

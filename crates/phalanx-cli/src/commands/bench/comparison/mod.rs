@@ -26,7 +26,7 @@ use serde_json::json;
 use self::libraries::{Entry, Library, Question, Setup};
 use self::trajectories::Check;
 use super::options::{ResultsArgs, own_binary};
-use crate::args::{OutputArgs, count, memory_budget};
+use crate::args::{OutputArgs, count, memory_budget, whole};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
@@ -53,13 +53,13 @@ pub(crate) struct ComparisonArgs {
     #[arg(long, value_name = "DIR")]
     make_venv: Option<PathBuf>,
     /// Sets of processes that take turns
-    #[arg(long, value_name = "P", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "P", default_value = "5", value_parser = whole::<u16>(1..=1000))]
     processes: u16,
     /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value = "12", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "100", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
     /// Refuse a number of environments that needs more: a share of what is available, or an amount such as 12G
     #[arg(long, value_name = "M", default_value = "0.8", value_parser = memory_budget)]
@@ -150,12 +150,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     // Only now, so that a Python that does not run, or without any library, leaves no empty records behind.
     require_one(&prepared, |entry| (entry.contestant.is_some(), &entry.row))?;
     let mut session = Session::start(&target.prefix, setup.cores, Vec::new(), Some(&target.folder))?;
-    let plan = Plan {
-        processes: usize::from(args.processes),
-        samples: usize::from(args.samples),
-        sample: Duration::from_millis(args.sample_ms.into()),
-        ..Plan::default()
-    };
+    let plan = Plan::of(args.processes, args.samples, args.sample_ms);
     let runs = prepared.iter().filter_map(|entry| entry.contestant.clone().map(|runs| (entry.case_id(&runs), runs)));
     let (names, contestants): (Vec<String>, Vec<Contestant>) = runs.unzip();
     let processes = turns::take_turns(&contestants, &plan, |set, last| {
@@ -203,6 +198,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let records = session.path();
     let table = target.table(records.as_deref().unwrap_or(&target.folder));
     write_csv(&table, &rows)?;
+    session.finish();
     let report = Report { table, records, rows: &rows, fairness: &fairness, guards: &guards };
     if args.print.json {
         return print_json(&report);
