@@ -38,7 +38,7 @@ fn network(inputs: usize, layers: &[Layer], random: &mut Random) -> Value {
     let mut tape = Tape::new(&network, ROWS);
     let outputs = network.forward(&parameters, &rows, &mut tape).to_vec();
     let mut gradients = vec![0.0; network.parameters()];
-    network.backward(&parameters, &rows, &by_output, &mut tape, &mut gradients);
+    network.backward(&parameters, &by_output, &mut tape, &mut gradients);
     let names: Vec<_> = layers.iter().map(|layer| format!("{layer:?}")).collect();
     json!({
         "kind": "network", "inputs": inputs, "layers": names, "parameters": parameters, "rows": rows,

@@ -277,7 +277,8 @@ impl Ppo {
         values
     }
 
-    fn roll_out(&mut self, report: &mut Report) -> Result<()> {
+    /// Makes a roll-out: the first half of a unit, by itself for measurements.
+    pub fn roll_out(&mut self, report: &mut Report) -> Result<()> {
         let num_envs = self.world.num_envs();
         for step in 0..self.config.rollout_steps {
             let rows = step * num_envs..(step + 1) * num_envs;
@@ -295,6 +296,7 @@ impl Ppo {
             self.take_in(rows);
         }
         self.fill_next_values();
+        self.judge();
         Ok(())
     }
 
@@ -433,8 +435,9 @@ impl Ppo {
         }
     }
 
-    /// Learns from the roll-out.
-    fn learn(&mut self, report: &mut Report) -> Result<()> {
+    /// Learns from the last roll-out, which can be learnt from again: the second half of a unit, by itself for
+    /// measurements.
+    pub fn learn(&mut self, report: &mut Report) -> Result<()> {
         let (learning_rate, clip) = (self.learning_rate.at(self.updates), self.clip.at(self.updates));
         let size = self.order.len() / self.config.num_minibatches;
         let (mut sums, mut rows) = (Sums::default(), 0.0);
@@ -535,7 +538,6 @@ impl Learner for Ppo {
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {
         self.roll_out(report)?;
-        self.judge();
         self.learn(report)
     }
 

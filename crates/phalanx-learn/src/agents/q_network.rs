@@ -135,7 +135,7 @@ impl QNetwork {
                 towards[action] = slope;
             }
         }
-        self.network.backward(parameters, rows, towards, tape, gradients);
+        self.network.backward(parameters, towards, tape, gradients);
         sums
     }
 

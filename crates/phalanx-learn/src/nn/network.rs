@@ -1,7 +1,8 @@
 //! Layers, and how values and gradients go through them.
 
 use super::init::Init;
-use super::product::{Matrix, add_product, set_product};
+use super::product::{self, Matrix, padded};
+use super::scalar::{LANES, Wide};
 use super::{Scalar, init};
 use crate::random::Random;
 
@@ -74,38 +75,67 @@ pub struct Network {
     stages: Vec<Stage>,
 }
 
-/// What a forward pass leaves for the backward pass, for a tile of rows.
+/// What a forward pass leaves for the backward pass, for a tile of rows: a line for each feature (see `product`).
 #[derive(Clone, Debug)]
 pub struct Tape<T> {
     capacity: usize,
     rows: usize,
+    /// From one line to the next.
+    stride: usize,
+    inputs: Vec<T>,
     /// Per stage, what comes out of it.
     outputs: Vec<Vec<T>>,
-    /// Per stage and row, mean and reciprocal spread of what goes into a [`Layer::Norm`].
-    moments: Vec<Vec<(T, T)>>,
+    /// Per stage, two lines for what goes into a [`Layer::Norm`]: the means, and the reciprocals of the spreads.
+    moments: Vec<Vec<T>>,
     /// The gradient on its way back, and the next one.
     gradients: [Vec<T>; 2],
+    /// What came out last, row by row.
+    answers: Vec<T>,
 }
 
 impl<T: Scalar> Tape<T> {
     /// A tape for at most `rows` rows.
     pub fn new(network: &Network, rows: usize) -> Self {
-        let buffer = |stage: &Stage| vec![T::zero(); rows * stage.outputs];
-        let moments = |stage: &Stage| vec![Default::default(); if stage.map == Map::Norm { rows } else { 0 }];
+        let stride = product::stride(rows);
+        let tile = |features: usize| vec![T::zero(); features * stride];
+        let moments = |stage: &Stage| tile(if stage.map == Map::Norm { 2 } else { 0 });
         let widest = network.stages.iter().map(|stage| stage.outputs.max(stage.inputs)).max().unwrap_or(0);
         Self {
             capacity: rows,
             rows: 0,
-            outputs: network.stages.iter().map(buffer).collect(),
+            stride,
+            inputs: tile(network.inputs),
+            outputs: network.stages.iter().map(|stage| tile(stage.outputs)).collect(),
             moments: network.stages.iter().map(moments).collect(),
-            gradients: [vec![T::zero(); rows * widest], vec![T::zero(); rows * widest]],
+            gradients: [tile(widest), tile(widest)],
+            answers: vec![T::zero(); rows * network.outputs()],
         }
     }
 
     /// What came out of the last forward pass.
     pub fn outputs(&self) -> &[T] {
-        let last = self.outputs.last().expect("a network has layers");
-        &last[..last.len() / self.capacity * self.rows]
+        &self.answers[..self.answers.len() / self.capacity * self.rows]
+    }
+}
+
+/// Turns rows into the lines of a tile, with zeros up to the end of the last register; answers how many there were.
+fn to_lines<'a, T: Scalar>(rows: impl Iterator<Item = &'a [T]>, width: usize, tile: &mut [T], stride: usize) -> usize {
+    let mut count = 0;
+    for row in rows {
+        assert!(count < stride, "too many rows for a tile");
+        tile[count..].iter_mut().step_by(stride).zip(row).for_each(|(x, value)| *x = *value);
+        count += 1;
+    }
+    for line in tile.chunks_mut(stride).take(width) {
+        line[count..padded(count)].fill(T::zero());
+    }
+    count
+}
+
+/// Turns the lines of a tile into rows.
+fn to_rows<T: Scalar>(tile: &[T], stride: usize, rows: &mut [T], width: usize) {
+    for (i, line) in tile.chunks(stride).take(width).enumerate() {
+        rows.chunks_exact_mut(width).zip(line).for_each(|(row, x)| row[i] = *x);
     }
 }
 
@@ -190,135 +220,175 @@ impl Network {
     ///
     /// If the tape is too short for the rows or belongs to another network, or if there are too few parameters.
     pub fn forward<'t, T: Scalar>(&self, parameters: &[T], rows: &[T], tape: &'t mut Tape<T>) -> &'t [T] {
-        let count = rows.len() / self.inputs;
+        self.forward_rows(parameters, rows.chunks_exact(self.inputs), tape)
+    }
+
+    /// [`Network::forward`] for rows that do not stand together.
+    ///
+    /// # Panics
+    ///
+    /// As it does.
+    pub fn forward_rows<'t, 'r, T: Scalar>(
+        &self,
+        parameters: &[T],
+        rows: impl Iterator<Item = &'r [T]>,
+        tape: &'t mut Tape<T>,
+    ) -> &'t [T] {
+        let stride = tape.stride;
+        let count = to_lines(rows, self.inputs, &mut tape.inputs, stride);
         assert!(count <= tape.capacity, "{count} rows on a tape of {}", tape.capacity);
         tape.rows = count;
         for (i, stage) in self.stages.iter().enumerate() {
             let (before, after) = tape.outputs.split_at_mut(i);
-            let x = before.last().map_or(rows, |out| &out[..count * stage.inputs]);
-            let y = &mut after[0][..count * stage.outputs];
+            let x = before.last().unwrap_or(&tape.inputs);
+            let y = &mut after[0];
             let (weights, biases) = parameters[stage.first..stage.first + stage.parameters()].split_at(stage.weights());
             match stage.map {
                 Map::Dense => {
-                    let weights = Matrix::new(weights, stage.outputs, stage.inputs).transposed();
-                    set_product(y, Matrix::new(x, count, stage.inputs), weights);
-                    // Row by row with the activation, so that a row is read and written once.
-                    for row in y.chunks_exact_mut(stage.outputs) {
-                        row.iter_mut().zip(biases).for_each(|(y, bias)| *y += *bias);
-                        activate(stage.activation, row);
+                    let weights = Matrix::new(weights, stage.outputs, stage.inputs);
+                    // Blocks of rows are activated while they are still in registers.
+                    match stage.activation {
+                        Some(Layer::Relu) => product::map(weights, Some(biases), (x, y), stride, count, Wide::relu),
+                        Some(Layer::Tanh) => product::map(weights, Some(biases), (x, y), stride, count, Wide::tanh),
+                        _ => product::map(weights, Some(biases), (x, y), stride, count, |y| y),
                     }
                 }
                 Map::Norm => {
-                    norm_forward(weights, biases, x, y, &mut tape.moments[i]);
-                    activate(stage.activation, y);
+                    norm_forward(weights, biases, x, y, &mut tape.moments[i], stride, count);
+                    for line in y.chunks_mut(stride) {
+                        let registers = line[..padded(count)].chunks_exact_mut(LANES);
+                        match stage.activation {
+                            Some(Layer::Relu) => registers.for_each(|y| T::Wide::load(y).relu().store(y)),
+                            Some(Layer::Tanh) => registers.for_each(|y| T::Wide::load(y).tanh().store(y)),
+                            _ => {}
+                        }
+                    }
                 }
             }
         }
+        let last = tape.outputs.last().expect("a network has layers");
+        to_rows(last, stride, &mut tape.answers[..count * self.outputs()], self.outputs());
         tape.outputs()
     }
 
-    /// Adds to `gradients` what the last forward pass of `rows` contributes to them, where `out` is the gradient
-    /// with respect to what came out.
+    /// Adds to `gradients` what the rows of the last forward pass contribute to them, where `out` is the gradient with
+    /// respect to what came out.
     ///
     /// # Panics
     ///
-    /// If the rows are not those of the forward pass, or slices are too short.
-    pub fn backward<T: Scalar>(
-        &self,
-        parameters: &[T],
-        rows: &[T],
-        out: &[T],
-        tape: &mut Tape<T>,
-        gradients: &mut [T],
-    ) {
-        let count = tape.rows;
-        assert_eq!(
-            (rows.len(), out.len()),
-            (count * self.inputs, count * self.outputs()),
-            "the rows that went forward"
-        );
+    /// If `out` is not of those rows, or slices are too short.
+    pub fn backward<T: Scalar>(&self, parameters: &[T], out: &[T], tape: &mut Tape<T>, gradients: &mut [T]) {
+        let (count, stride) = (tape.rows, tape.stride);
+        assert_eq!(out.len(), count * self.outputs(), "a gradient for each of the rows that went forward");
         let [dy, dx] = &mut tape.gradients;
         let (mut dy, mut dx) = (dy, dx);
-        dy[..out.len()].copy_from_slice(out);
+        // Beyond the rows there are zeros, and zeros come of them: those add nothing to the sums over rows.
+        to_lines(out.chunks_exact(self.outputs()), self.outputs(), dy, stride);
         for (i, stage) in self.stages.iter().enumerate().rev() {
-            let y = &tape.outputs[i][..count * stage.outputs];
-            let x = if i == 0 { rows } else { &tape.outputs[i - 1][..count * stage.inputs] };
-            let towards = &mut dy[..count * stage.outputs];
-            match stage.activation {
-                Some(Layer::Relu) => {
-                    let flows = towards.iter_mut().zip(y);
-                    flows.for_each(|(dy, y)| *dy = if *y > T::zero() { *dy } else { T::zero() });
+            let x = if i == 0 { &tape.inputs } else { &tape.outputs[i - 1] };
+            let towards = &mut dy[..stage.outputs * stride];
+            for (towards, y) in towards.chunks_mut(stride).zip(tape.outputs[i].chunks(stride)) {
+                let flows = towards[..padded(count)].iter_mut().zip(y);
+                match stage.activation {
+                    Some(Layer::Relu) => flows.for_each(|(dy, y)| *dy = if *y > T::zero() { *dy } else { T::zero() }),
+                    Some(Layer::Tanh) => flows.for_each(|(dy, y)| *dy *= T::one() - *y * *y),
+                    _ => {}
                 }
-                Some(Layer::Tanh) => {
-                    towards.iter_mut().zip(y).for_each(|(dy, y)| *dy *= T::one() - *y * *y);
-                }
-                _ => {}
             }
             let own = stage.first..stage.first + stage.parameters();
             let (weights, _) = parameters[own.clone()].split_at(stage.weights());
             let (d_weights, d_biases) = gradients[own].split_at_mut(stage.weights());
-            add_column_sums(d_biases, towards);
-            let back = &mut dx[..count * stage.inputs];
+            product::add_sums(d_biases, towards, stride, count);
             match stage.map {
                 Map::Dense => {
-                    let towards = Matrix::new(towards, count, stage.outputs);
-                    add_product(d_weights, towards.transposed(), Matrix::new(x, count, stage.inputs));
+                    product::add_outer(d_weights, stage.inputs, (towards, x), stride, count);
                     // Nobody asks for the gradient of the inputs.
                     if i > 0 {
-                        set_product(back, towards, Matrix::new(weights, stage.outputs, stage.inputs));
+                        let weights = Matrix::new(weights, stage.outputs, stage.inputs).transposed();
+                        product::map(weights, None, (towards, dx), stride, count, |dx| dx);
                     }
                 }
-                Map::Norm => norm_backward(weights, x, towards, &tape.moments[i], d_weights, back),
+                Map::Norm => norm_backward(weights, x, towards, &tape.moments[i], d_weights, dx, stride, count),
             }
             std::mem::swap(&mut dy, &mut dx);
         }
     }
 }
 
-#[inline(always)]
-fn activate<T: Scalar>(activation: Option<Layer>, values: &mut [T]) {
-    match activation {
-        Some(Layer::Relu) => values.iter_mut().for_each(|y| *y = if *y < T::zero() { T::zero() } else { *y }),
-        Some(Layer::Tanh) => T::tanh_all(values),
-        _ => {}
-    }
+/// The lines of a tile, each up to the end of the last block.
+fn lines<T: Scalar>(tile: &[T], stride: usize, count: usize) -> impl Iterator<Item = &[T]> + Clone {
+    tile.chunks(stride).map(move |line| &line[..padded(count)])
 }
 
-fn add_column_sums<T: Scalar>(sums: &mut [T], rows: &[T]) {
-    for row in rows.chunks_exact(sums.len()) {
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += *value);
-    }
-}
-
-fn norm_forward<T: Scalar>(scales: &[T], shifts: &[T], x: &[T], y: &mut [T], moments: &mut [(T, T)]) {
+fn norm_forward<T: Scalar>(
+    scales: &[T],
+    shifts: &[T],
+    x: &[T],
+    y: &mut [T],
+    moments: &mut [T],
+    stride: usize,
+    count: usize,
+) {
     let width = T::of(scales.len() as f64);
-    let rows = x.chunks_exact(scales.len()).zip(y.chunks_exact_mut(scales.len())).zip(moments);
-    for ((x, y), moments) in rows {
-        let mean = x.iter().copied().sum::<T>() / width;
-        let variance = x.iter().map(|x| (*x - mean) * (*x - mean)).sum::<T>() / width;
-        let per_spread = (variance + T::of(NORM_EPSILON)).sqrt().recip();
-        *moments = (mean, per_spread);
-        for (((y, x), scale), shift) in y.iter_mut().zip(x).zip(scales).zip(shifts) {
-            *y = (*x - mean) * per_spread * *scale + *shift;
+    let (means, per_spreads) = moments.split_at_mut(stride);
+    let (means, per_spreads) = (&mut means[..padded(count)], &mut per_spreads[..padded(count)]);
+    let x = lines(x, stride, count).take(scales.len());
+    means.fill(T::zero());
+    per_spreads.fill(T::zero());
+    for x in x.clone() {
+        means.iter_mut().zip(x).for_each(|(sum, x)| *sum += *x);
+    }
+    means.iter_mut().for_each(|mean| *mean /= width);
+    for x in x.clone() {
+        for ((sum, x), mean) in per_spreads.iter_mut().zip(x).zip(&*means) {
+            *sum += (*x - *mean) * (*x - *mean);
+        }
+    }
+    per_spreads.iter_mut().for_each(|sum| *sum = (*sum / width + T::of(NORM_EPSILON)).sqrt().recip());
+    for (((y, x), scale), shift) in y.chunks_mut(stride).zip(x).zip(scales).zip(shifts) {
+        for (((y, x), mean), per_spread) in y.iter_mut().zip(x).zip(&*means).zip(&*per_spreads) {
+            *y = (*x - *mean) * *per_spread * *scale + *shift;
         }
     }
 }
 
-fn norm_backward<T: Scalar>(scales: &[T], x: &[T], dy: &[T], moments: &[(T, T)], d_scales: &mut [T], dx: &mut [T]) {
-    let (width, n) = (scales.len(), T::of(scales.len() as f64));
-    let rows = x.chunks_exact(width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(width)).zip(moments);
-    for (((x, dy), dx), &(mean, per_spread)) in rows {
-        let normal = |x: T| (x - mean) * per_spread;
-        // The mean and the spread depend on every input of the row, too.
-        let (mut sum, mut product) = (T::zero(), T::zero());
-        for (((x, dy), scale), d_scale) in x.iter().zip(dy).zip(scales).zip(d_scales.iter_mut()) {
-            let towards = *dy * *scale;
-            *d_scale += *dy * normal(*x);
-            sum += towards;
-            product += towards * normal(*x);
+#[allow(clippy::too_many_arguments)] // all of them are plain arrays of one tile
+fn norm_backward<T: Scalar>(
+    scales: &[T],
+    x: &[T],
+    dy: &[T],
+    moments: &[T],
+    d_scales: &mut [T],
+    dx: &mut [T],
+    stride: usize,
+    count: usize,
+) {
+    let per_width = T::of((scales.len() as f64).recip());
+    let (means, per_spreads) = moments.split_at(stride);
+    // The mean and the spread depend on every input of a row, too: sums over the features, block by block of rows.
+    for first in (0..count).step_by(LANES) {
+        let at = |values: &[T]| -> [T; LANES] { values[first..first + LANES].try_into().expect("a block") };
+        let (means, per_spreads) = (at(means), at(per_spreads));
+        let (mut sums, mut products) = ([T::zero(); LANES], [T::zero(); LANES]);
+        let features = x.chunks(stride).zip(dy.chunks(stride)).zip(scales);
+        for (((x, dy), scale), d_scale) in features.clone().zip(d_scales.iter_mut()) {
+            let (x, dy) = (at(x), at(dy));
+            let mut of_scale = [T::zero(); LANES];
+            for r in 0..LANES {
+                let normal = (x[r] - means[r]) * per_spreads[r];
+                let towards = dy[r] * *scale;
+                of_scale[r] = dy[r] * normal;
+                sums[r] += towards;
+                products[r] += towards * normal;
+            }
+            *d_scale += of_scale.iter().copied().sum::<T>();
         }
-        for (((dx, x), dy), scale) in dx.iter_mut().zip(x).zip(dy).zip(scales) {
-            *dx = per_spread * (*dy * *scale - (sum + normal(*x) * product) / n);
+        for (((x, dy), scale), dx) in features.zip(dx.chunks_mut(stride)) {
+            let (x, dy) = (at(x), at(dy));
+            for (r, dx) in dx[first..first + LANES].iter_mut().enumerate() {
+                let normal = (x[r] - means[r]) * per_spreads[r];
+                *dx = per_spreads[r] * (dy[r] * *scale - (sums[r] + normal * products[r]) * per_width);
+            }
         }
     }
 }
@@ -363,7 +433,7 @@ mod tests {
             assert_eq!(outputs.len(), count * network.outputs());
             let towards: Vec<f64> = outputs.iter().enumerate().map(|(i, y)| (i % 5 + 1) as f64 * y).collect();
             let mut gradients = vec![0.0; network.parameters()];
-            network.backward(&parameters, &rows, &towards, &mut tape, &mut gradients);
+            network.backward(&parameters, &towards, &mut tape, &mut gradients);
             for (i, gradient) in gradients.iter().enumerate() {
                 let mut at = |change: f64| {
                     let mut moved = parameters.clone();
@@ -385,12 +455,12 @@ mod tests {
         let mut tape = Tape::new(&network, 5);
         let together = network.forward(&parameters, &rows, &mut tape).to_vec();
         let mut sum = vec![0.0; network.parameters()];
-        network.backward(&parameters, &rows, &together, &mut tape, &mut sum);
+        network.backward(&parameters, &together, &mut tape, &mut sum);
         let mut one_by_one = vec![0.0; network.parameters()];
         for (row, expected) in rows.chunks(3).zip(together.chunks(2)) {
             let alone = network.forward(&parameters, row, &mut tape).to_vec();
             assert!(alone.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-14));
-            network.backward(&parameters, row, &alone, &mut tape, &mut one_by_one);
+            network.backward(&parameters, &alone, &mut tape, &mut one_by_one);
         }
         assert!(sum.iter().zip(&one_by_one).all(|(a, b)| (a - b).abs() < 1e-12 * (1.0 + a.abs())));
     }

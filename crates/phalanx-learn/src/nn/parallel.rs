@@ -100,7 +100,7 @@ mod tests {
                         let (tape, seen) = &mut share.scratch;
                         let rows = &rows[tile.start * 3..tile.end * 3];
                         let out = network.forward(&parameters, rows, tape).to_vec();
-                        network.backward(&parameters, rows, &out, tape, &mut share.gradients);
+                        network.backward(&parameters, &out, tape, &mut share.gradients);
                         *seen += tile.len();
                     },
                     |(_, share)| seen += *share,
@@ -114,7 +114,7 @@ mod tests {
             let mut tape = Tape::new(&network, count);
             let out = network.forward(&parameters, &rows, &mut tape).to_vec();
             let mut at_once = vec![0.0; network.parameters()];
-            network.backward(&parameters, &rows, &out, &mut tape, &mut at_once);
+            network.backward(&parameters, &out, &mut tape, &mut at_once);
             assert!(alone.iter().zip(&at_once).all(|(a, b)| (a - b).abs() < 1e-4 * (1.0 + b.abs())), "{count}");
         }
     }

@@ -1,39 +1,119 @@
-//! The numbers that networks compute with.
+//! The numbers that networks compute with, one at a time and eight together.
 
 use num_traits::{Float, NumAssign};
+use phalanx_core::lanes::{Lanes, Real, f32x8};
+
+/// Numbers that are computed together.
+pub(super) const LANES: usize = 8;
 
 /// `f32` to learn, `f64` to check.
 pub trait Scalar: Float + NumAssign + Default + Send + Sync + std::fmt::Debug + std::iter::Sum + 'static {
+    /// Eight of them.
+    type Wide: Wide<Self>;
+
     /// The nearest number of this type.
     fn of(value: f64) -> Self {
         Self::from(value).expect("every f64 has a nearest number")
     }
-
-    /// Replaces each value by its hyperbolic tangent.
-    fn tanh_all(values: &mut [Self]) {
-        values.iter_mut().for_each(|value| *value = value.tanh());
-    }
 }
 
-impl Scalar for f64 {}
+/// Eight numbers that are computed together. What each of them becomes does not depend on the machine.
+pub trait Wide<T>: Copy {
+    /// The same number eight times.
+    fn splat(value: T) -> Self;
+    /// Reads eight numbers.
+    fn load(values: &[T]) -> Self;
+    /// Writes eight numbers.
+    fn store(self, out: &mut [T]);
+    /// `self * factor + addend`, rounded once.
+    fn mul_add(self, factor: Self, addend: Self) -> Self;
+    /// Their sum, always in the same order.
+    fn sum(self) -> T;
+    /// The hyperbolic tangents; what is no number stays none.
+    fn tanh(self) -> Self;
+    /// `max(0, x)`; what is no number stays none.
+    fn relu(self) -> Self;
+}
+
+impl Scalar for f64 {
+    type Wide = [f64; LANES];
+}
+
+impl Wide<f64> for [f64; LANES] {
+    fn splat(value: f64) -> Self {
+        [value; LANES]
+    }
+    fn load(values: &[f64]) -> Self {
+        values[..LANES].try_into().expect("eight numbers")
+    }
+    fn store(self, out: &mut [f64]) {
+        out[..LANES].copy_from_slice(&self);
+    }
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        std::array::from_fn(|i| self[i].mul_add(factor[i], addend[i]))
+    }
+    fn sum(self) -> f64 {
+        self.iter().sum()
+    }
+    fn tanh(self) -> Self {
+        self.map(f64::tanh)
+    }
+    fn relu(self) -> Self {
+        self.map(|x| if x < 0.0 { 0.0 } else { x })
+    }
+}
 
 impl Scalar for f32 {
-    fn tanh_all(values: &mut [Self]) {
-        values.iter_mut().for_each(|value| *value = tanh(*value));
+    type Wide = f32x8;
+}
+
+impl Wide<f32> for f32x8 {
+    #[inline(always)]
+    fn splat(value: f32) -> Self {
+        Self::splat(value)
+    }
+    #[inline(always)]
+    fn load(values: &[f32]) -> Self {
+        <Self as Lanes>::from_slice(values)
+    }
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        Lanes::write_to(self, out);
+    }
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        Real::mul_add(self, factor, addend)
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let [a, b, c, d, e, f, g, h] = self.to_array();
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
+    }
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        tanh(self)
+    }
+    #[inline(always)]
+    fn relu(self) -> Self {
+        // With the constant on the left, what is no number goes through.
+        Real::max(Self::splat(0.0), self)
     }
 }
 
-/// The hyperbolic tangent as a quotient of polynomials (the minimax approximation of Eigen), which compiles to
-/// lanes; the standard library's function is a call for each value.
+/// The hyperbolic tangent as a quotient of polynomials (the minimax approximation of Eigen).
 #[inline(always)]
-fn tanh(x: f32) -> f32 {
-    // Beyond this the quotient is as near to 1 as it gets. `clamp` keeps NaN, so that a network that has gone wrong shows it.
-    let x = x.clamp(-7.998_812, 7.998_812);
+fn tanh<R: Real>(x: R) -> R {
+    // Beyond this the quotient is as near to 1 as it gets. Constants on the left let NaN through, so that a network
+    // that has gone wrong shows it.
+    let largest = R::splat(7.998_812);
+    let x = (-largest).max(largest.min(x));
     let square = x * x;
     let upper = [2.000_188e-13, -8.604_672e-11, 5.122_297e-8, 1.485_722_3e-5, 6.372_619e-4, 4.893_524_6e-3];
-    let lower = [1.198_258_4e-6, 1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3];
-    let horner = |first: f32, rest: &[f32]| rest.iter().fold(first, |sum, factor| sum.mul_add(square, *factor));
-    x * horner(-2.760_768_5e-16, &upper) / horner(lower[0], &lower[1..])
+    let lower = [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3];
+    let horner = |first: f64, rest: &[f64]| {
+        rest.iter().fold(R::splat(first), |sum, factor| sum.mul_add(square, R::splat(*factor)))
+    };
+    x * horner(-2.760_768_5e-16, &upper) / horner(1.198_258_4e-6, &lower)
 }
 
 #[cfg(test)]
@@ -50,8 +130,22 @@ mod tests {
             worst = if x == 0.0 { worst } else { worst.max(error) };
         }
         assert!(worst < 6e-7, "{worst}");
-        assert_eq!(tanh(0.0), 0.0);
-        assert_eq!((tanh(1e30), tanh(-1e30)), (tanh(8.0), -tanh(8.0)));
+        assert_eq!(tanh(0.0_f32), 0.0);
+        assert_eq!((tanh(1e30_f32), tanh(-1e30_f32)), (tanh(8.0_f32), -tanh(8.0_f32)));
         assert!(tanh(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn eight_are_as_one() {
+        let values = [-9.0, -1.5, -0.1, 0.0, 0.3, 2.0, f32::NAN, f32::INFINITY];
+        let wide: f32x8 = Wide::load(&values);
+        let (mut tanhs, mut relus) = ([0.0; LANES], [0.0; LANES]);
+        Wide::tanh(wide).store(&mut tanhs);
+        Wide::relu(wide).store(&mut relus);
+        let same = |found: f32, expected: f32| found == expected || found.is_nan() && expected.is_nan();
+        assert!(tanhs.iter().zip(values).all(|(found, x)| same(*found, tanh(x))), "{tanhs:?}");
+        let expected = [0.0, 0.0, 0.0, 0.0, 0.3, 2.0, f32::NAN, f32::INFINITY];
+        assert!(relus.iter().zip(expected).all(|(found, x)| same(*found, x)), "{relus:?}");
+        assert_eq!(<f32x8 as Wide<f32>>::load(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).sum(), 36.0);
     }
 }

@@ -101,9 +101,6 @@ impl<T: Scalar> Judged<T> {
 pub(super) struct Scratch<T> {
     pub(super) actor: Tape<T>,
     pub(super) critic: Tape<T>,
-    obs: Vec<T>,
-    /// The rest of the records.
-    rest: Vec<T>,
     by_actor: Vec<T>,
     by_critic: Vec<T>,
     log_probs: Vec<T>,
@@ -116,8 +113,6 @@ impl<T: Scalar> Scratch<T> {
         Self {
             actor: Tape::new(&policy.actor, rows),
             critic: Tape::new(&policy.critic, rows),
-            obs: vec![T::zero(); rows * policy.actor.inputs()],
-            rest: vec![T::zero(); rows * (policy.head.components() + Judged::<T>::LEN)],
             by_actor: vec![T::zero(); rows * outputs],
             by_critic: vec![T::zero(); rows],
             log_probs: vec![T::zero(); outputs],
@@ -263,23 +258,17 @@ impl Policy {
         let (by_critic, by_deviations) = rest.split_at_mut(self.sizes().1);
         let (inputs, outputs) = (self.actor.inputs(), self.head.outputs());
         let components = self.head.components();
-        let obs = &mut scratch.obs[..picked.len() * inputs];
-        let rest = scratch.rest.chunks_exact_mut(components + Judged::<T>::LEN);
-        for ((obs, rest), &i) in obs.chunks_exact_mut(inputs).zip(rest).zip(picked) {
-            let record = &samples.records[i as usize * self.record_len()..][..self.record_len()];
-            obs.copy_from_slice(&record[..inputs]);
-            rest.copy_from_slice(&record[inputs..]);
-        }
-        let rest = scratch.rest.chunks_exact(components + Judged::<T>::LEN);
-        let heads = self.actor.forward(actor, obs, &mut scratch.actor).chunks_exact(outputs);
-        let values = self.critic.forward(critic, obs, &mut scratch.critic);
+        let records = picked.iter().map(|&i| &samples.records[i as usize * self.record_len()..][..self.record_len()]);
+        let obs = records.clone().map(|record| &record[..inputs]);
+        let heads = self.actor.forward_rows(actor, obs.clone(), &mut scratch.actor).chunks_exact(outputs);
+        let values = self.critic.forward_rows(critic, obs, &mut scratch.critic);
         let towards = scratch.by_actor.chunks_exact_mut(outputs).zip(&mut scratch.by_critic);
         let per_row = coefficients.per_row;
         let to_f64 = |x: T| x.to_f64().expect("a float is an f64, or nearly");
         let mut sums = Sums::default();
-        let rows = picked.iter().zip(rest).zip(heads.zip(values)).zip(towards);
-        for (((&i, rest), (head, &value)), (by_head, by_value)) in rows {
-            let (action, judged) = rest.split_at(components);
+        let rows = picked.iter().zip(records).zip(heads.zip(values)).zip(towards);
+        for (((&i, record), (head, &value)), (by_head, by_value)) in rows {
+            let (action, judged) = record[inputs..].split_at(components);
             let judged = Judged::read(judged);
             let advantage = (judged.advantage - coefficients.mean) * coefficients.per_spread;
             let objective = |log_prob: T| clipped_objective(log_prob - judged.log_prob, advantage, coefficients.clip);
@@ -316,8 +305,8 @@ impl Policy {
         }
         scratch.sums.add(&sums);
         let towards = &scratch.by_actor[..picked.len() * outputs];
-        self.actor.backward(actor, obs, towards, &mut scratch.actor, by_actor);
-        self.critic.backward(critic, obs, &scratch.by_critic[..picked.len()], &mut scratch.critic, by_critic);
+        self.actor.backward(actor, towards, &mut scratch.actor, by_actor);
+        self.critic.backward(critic, &scratch.by_critic[..picked.len()], &mut scratch.critic, by_critic);
     }
 
     /// Names, shapes and places of all parameters.
