@@ -113,9 +113,4 @@ impl<T: Value, B: Table<T>> Learner for Single<T, B> {
         self.global_step = state.value("global_step")?;
         Ok(())
     }
-
-    fn restore_policy(&mut self, state: &State) -> Result<()> {
-        self.table = B::load(self.table.states(), self.table.actions(), &state.state("table"))?;
-        Ok(())
-    }
 }

@@ -193,10 +193,6 @@ impl<T: Value> Learner for Asynchronous<T> {
         self.global_step = state.value("global_step")?;
         Ok(())
     }
-
-    fn restore_policy(&mut self, state: &State) -> Result<()> {
-        self.table.load(&state.state("table"))
-    }
 }
 
 #[cfg(test)]

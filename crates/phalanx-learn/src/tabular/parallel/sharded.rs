@@ -158,9 +158,4 @@ impl<T: Value, B: Table<T>> Learner for Sharded<T, B> {
         self.global_step = state.value("global_step")?;
         Ok(())
     }
-
-    fn restore_policy(&mut self, state: &State) -> Result<()> {
-        self.table = B::load(self.table.states(), self.table.actions(), &state.state("table"))?;
-        Ok(())
-    }
 }
