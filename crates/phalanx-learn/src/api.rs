@@ -103,7 +103,7 @@ impl TrainingResults {
 
     /// Writes a run's folder, which must not be there yet: settings, results and the agent.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        let directory = RunDirectory::create_at(folder, &self.config)?;
+        let directory = RunDirectory::create_at(folder.to_owned(), &self.config)?;
         directory.write_checkpoint(checkpoint::FINAL, &self.agent_state)?;
         let (training_metrics, eval_metrics) = (self.training_metrics.clone(), self.eval_metrics.clone());
         directory.write_results(&Results { summary: self.summary(), training_metrics, eval_metrics })
@@ -111,12 +111,12 @@ impl TrainingResults {
 
     /// Reads the folder of a run that came to its end and stored its agent.
     pub fn load(folder: &Path) -> Result<Self> {
-        let run = load_run(folder)?;
-        let Some(results) = run.results else {
+        let mut run = load_run(folder)?;
+        let Some(results) = run.results.take() else {
             let why = run.warnings.into_iter().next().unwrap_or_else(|| "it did not come to its end".to_owned());
             return Err(Error::damaged(folder, "run", why));
         };
-        let agent_state = Checkpoint::read(&checkpoint::path_of(&run.directory.checkpoints(), checkpoint::FINAL))?;
+        let agent_state = run.load_checkpoint(checkpoint::FINAL)?;
         Ok(Self {
             training_metrics: results.training_metrics,
             eval_metrics: results.eval_metrics,
@@ -278,7 +278,7 @@ fn session(
             None | Some(Place::Nowhere) => return Ok(None),
             Some(new @ (Place::Below(path) | Place::At(path))) => {
                 let directory = match new {
-                    Place::At(_) => RunDirectory::create_at(path, config)?,
+                    Place::At(_) => RunDirectory::create_at(path.to_owned(), config)?,
                     _ => RunDirectory::create(path, config, now)?,
                 };
                 let lock = directory.lock()?;

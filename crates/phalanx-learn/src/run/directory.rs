@@ -48,27 +48,27 @@ impl RunDirectory {
         files::make_folder(&folder)?;
         for k in 0_u32.. {
             let path = folder.join(if k == 0 { name.clone() } else { format!("{name}-{k}") });
-            match Self::make(&path, config) {
+            match fs::create_dir(&path) {
+                Ok(()) => return Self::with_config(path, config),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map_err(Error::write(&path))?,
+                Err(error) => return Err(Error::write(&path)(error)),
             }
         }
         unreachable!("the names do not end")
     }
 
-    /// Makes this folder, which must not be there yet, and stores the configuration in it.
-    pub fn create_at(path: &Path, config: &Config) -> Result<Self> {
+    /// Makes the folder `path`, which must not exist, and stores the configuration in it.
+    pub fn create_at(path: PathBuf, config: &Config) -> Result<Self> {
         if let Some(parent) = path.parent() {
             files::make_folder(parent)?;
         }
-        Self::make(path, config).map_err(Error::write(path))?
+        fs::create_dir(&path).map_err(Error::write(&path))?;
+        Self::with_config(path, config)
     }
 
-    /// The outer error is that of the folder itself.
-    fn make(path: &Path, config: &Config) -> io::Result<Result<Self>> {
-        fs::create_dir(path)?;
-        let stored = files::replace_quickly(&path.join(CONFIG), config.to_toml().as_bytes());
-        Ok(stored.map(|()| Self { path: path.to_owned() }))
+    fn with_config(path: PathBuf, config: &Config) -> Result<Self> {
+        files::replace_quickly(&path.join(CONFIG), config.to_toml().as_bytes())?;
+        Ok(Self { path })
     }
 
     /// Where it is.

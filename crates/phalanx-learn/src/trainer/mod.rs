@@ -35,8 +35,8 @@ use crate::run::episodes::{Episode, Origin};
 use crate::state::State;
 use crate::world::World;
 
-/// Makes environments, as `build` knows them.
-type MakeBatch<'a> = dyn Fn(&BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> + 'a;
+/// Makes environments: those of the registry by name, or a user's own.
+pub type MakeBatch<'a> = dyn Fn(&BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> + 'a;
 
 /// The events of a log on the way, beside those of evaluations.
 const LOG_EVENTS: u64 = 200;
@@ -313,7 +313,7 @@ impl<'a> Trainer<'a> {
     fn keep(&self, before: u64) -> Keep {
         let run = &self.config.run;
         let (step, interval) = (self.learner.global_step(), run.eval_episode_save_frequency);
-        let last = step >= run.total_timesteps();
+        let last = step >= self.progress.total;
         let due = interval > 0 && (last || passes(interval.saturating_mul(run.num_envs as u64), before, step));
         let has_place = self.journal.is_some();
         Keep {
