@@ -148,7 +148,7 @@ impl<'a> Report<'a> {
         header.extend(self.names.iter().map(String::as_str));
         header.extend([self.metric, "95 % interval", "runs"]);
         let row = |judged: &Judged| {
-            let mean = judged.mean.map_or("-".to_owned(), |mean| number(mean));
+            let mean = judged.mean.map_or("-".to_owned(), number);
             let interval = judged
                 .interval
                 .map_or("-".to_owned(), |interval| format!("[{}, {}]", number(interval.low), number(interval.high)));
