@@ -184,7 +184,7 @@ impl LimitArgs {
 
 /// What can be tuned.
 enum Tunable {
-    Rollout(RolloutSubject),
+    Rollout(Box<RolloutSubject>),
     Training(Box<LearnerSubject>),
 }
 
@@ -195,13 +195,13 @@ impl Tunable {
                 let config = learning::settings(&env.env, name, &agent.settings(env, num_envs, limits)?)?;
                 Ok(Self::Training(Box::new(LearnerSubject::new(config)?)))
             }
-            None => Ok(Self::Rollout(RolloutSubject::new(env, &agent.policy())?)),
+            None => Ok(Self::Rollout(Box::new(RolloutSubject::new(env, &agent.policy())?))),
         }
     }
 
     fn subject(&self) -> &dyn Subject {
         match self {
-            Self::Rollout(subject) => subject,
+            Self::Rollout(subject) => subject.as_ref(),
             Self::Training(subject) => subject.as_ref(),
         }
     }
