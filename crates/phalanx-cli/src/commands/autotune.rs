@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use phalanx_core::safety::SafetyMode;
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
@@ -18,8 +19,6 @@ use phalanx_lab::record::Kind;
 use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
-
-use phalanx_core::safety::SafetyMode;
 use phalanx_learn::run::config::Config;
 
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
