@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use phalanx_core::safety::SafetyMode;
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
@@ -18,8 +19,6 @@ use phalanx_lab::record::Kind;
 use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
-
-use phalanx_core::safety::SafetyMode;
 use phalanx_learn::run::config::Config;
 
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
@@ -184,7 +183,7 @@ impl LimitArgs {
 
 /// What can be tuned.
 enum Tunable {
-    Rollout(RolloutSubject),
+    Rollout(Box<RolloutSubject>),
     Training(Box<LearnerSubject>),
 }
 
@@ -195,13 +194,13 @@ impl Tunable {
                 let config = learning::settings(&env.env, name, &agent.settings(env, num_envs, limits)?)?;
                 Ok(Self::Training(Box::new(LearnerSubject::new(config)?)))
             }
-            None => Ok(Self::Rollout(RolloutSubject::new(env, &agent.policy())?)),
+            None => Ok(Self::Rollout(Box::new(RolloutSubject::new(env, &agent.policy())?))),
         }
     }
 
     fn subject(&self) -> &dyn Subject {
         match self {
-            Self::Rollout(subject) => subject,
+            Self::Rollout(subject) => subject.as_ref(),
             Self::Training(subject) => subject.as_ref(),
         }
     }
