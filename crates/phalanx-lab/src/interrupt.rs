@@ -127,14 +127,16 @@ pub(crate) fn listen() -> Result<()> {
     LISTENING.get_or_init(|| {
         std::thread::spawn(move || {
             for signal in &mut signals {
+                // Held to the end: what fails for want of its folder must not end the run another way meanwhile.
+                let mut unfinished = locked(&UNFINISHED);
                 crate::log::flush_all();
                 // What a child still runs in is removed, too: it has it open.
                 locked(&TEMPORARY).drain(..).for_each(|folder| drop(std::fs::remove_dir_all(folder)));
-                let unfinished: Vec<Unfinished> = locked(&UNFINISHED).drain(..).collect();
                 if !unfinished.is_empty() {
-                    unfinished.into_iter().for_each(|run| tell(&format!("interrupted: {}", run.leave())));
+                    unfinished.drain(..).for_each(|run| tell(&format!("interrupted: {}", run.leave())));
                     std::process::exit(128 + signal);
                 }
+                drop(unfinished);
                 // Ends the process; if not, there is nothing better to do.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
