@@ -34,10 +34,10 @@ impl Bytes {
         let would_take = match self.count() {
             Some(bytes) if available.is_none_or(|available| bytes as u64 <= available) => return Ok(()),
             Some(bytes) => shown(bytes as u64),
-            None => "more".to_owned(),
+            None => "more than 8 EiB".to_owned(),
         };
-        let there_is = available.map_or("than there is".to_owned(), |bytes| format!("where {} is free", shown(bytes)));
-        Err(Error::setting(key, format!("is {value}, but {what} would take {would_take} of memory {there_is}")))
+        let there_is = available.map_or(String::new(), |bytes| format!(", of which {} is free", shown(bytes)));
+        Err(Error::setting(key, format!("is {value}, but {what} would take {would_take} of memory{there_is}")))
     }
 }
 

@@ -168,11 +168,12 @@ fn dots<T: Scalar, const A: usize, const B: usize>(
     let right: [&[T]; B] = std::array::from_fn(|i| &right[(column + i) * stride..][..rows]);
     let mut sums = [[T::Wide::splat(T::zero()); B]; A];
     for row in (0..rows).step_by(LANES) {
-        let right: [T::Wide; B] = std::array::from_fn(|j| T::Wide::load(&right[j][row..row + LANES]));
-        for i in 0..A {
-            let left = T::Wide::load(&left[i][row..row + LANES]);
-            for j in 0..B {
-                sums[i][j] = left.mul_add(right[j], sums[i][j]);
+        // The fewer lines stay in registers: with the sums and one of the others they are sixteen.
+        let left: [T::Wide; A] = std::array::from_fn(|i| T::Wide::load(&left[i][row..row + LANES]));
+        for j in 0..B {
+            let right = T::Wide::load(&right[j][row..row + LANES]);
+            for i in 0..A {
+                sums[i][j] = left[i].mul_add(right, sums[i][j]);
             }
         }
     }
