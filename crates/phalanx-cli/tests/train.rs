@@ -182,7 +182,10 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=Pendulum-v1", "agent=dqn"], "discrete"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "env.max_step=9"], "max_steps"),
         (vec!["train", "env=TicTacToe-v0", "agent=pqn", "env.opponent=self_play"], "env.opponent"),
-        (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.shards=0"], "agent.shards is 0, but must be from"),
+        (
+            vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.shards=0"],
+            "agent.shards is 0, but must be from",
+        ),
         (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.racy=true"], "agent.deterministic=false"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.auto_tune=true"], "run.auto_tune"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),

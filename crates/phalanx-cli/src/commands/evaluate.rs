@@ -60,7 +60,9 @@ fn of_environment(setting: &str) -> Result<(String, String), Failure> {
     let key = |key: &str| key.strip_prefix("env.").filter(|key| *key != "name" && !key.is_empty()).map(str::to_owned);
     let found = setting.split_once('=').and_then(|(name, value)| Some((key(name)?, value.to_owned())));
     found.ok_or_else(|| {
-        Failure::input(format!("'{setting}' cannot be changed for an evaluation: only env.KEY=VALUE can, except env.name"))
+        Failure::input(format!(
+            "'{setting}' cannot be changed for an evaluation: only env.KEY=VALUE can, except env.name"
+        ))
     })
 }
 

@@ -6,8 +6,7 @@ use phalanx_core::policy::POLICIES;
 
 use super::config::RunConfig;
 use super::settings::{
-    Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive,
-    section, share,
+    Passed, Section, any, at_least_one, choice, layers, not_negative, optional, part, positive, section, share,
 };
 use crate::error::{Error, Result};
 use crate::nn::Schedule;

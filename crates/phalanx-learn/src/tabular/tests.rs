@@ -249,8 +249,7 @@ fn a_random_agent_gets_nothing() {
 #[test]
 fn a_bandit_is_learnt_exactly() {
     let rates = (Schedule::Constant(0.1), Schedule::Constant(0.3));
-    let recipe =
-        Settings { gamma: 0.0, learning_rate: rates.0, epsilon: rates.1, shards: 3, ..Settings::default() };
+    let recipe = Settings { gamma: 0.0, learning_rate: rates.0, epsilon: rates.1, shards: 3, ..Settings::default() };
     let single = ("single", Settings { shards: 1, ..recipe.clone() });
     for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
         let mut learner =
