@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 const STEP: &str = "global_step";
 const TIME: &str = "wall_time";
 
+/// Events, each with its values by name.
+type Rows = Vec<Map<String, Value>>;
+
 /// A value of a tag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -26,7 +29,7 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     path: PathBuf,
-    rows: Vec<Map<String, Value>>,
+    rows: Rows,
 }
 
 impl Log {
@@ -36,7 +39,7 @@ impl Log {
     /// One sentence, if there is no log or if a row of it is damaged.
     pub fn read(run: &Path) -> Result<Self> {
         let (lines, table) = (run.join("metrics.jsonl"), run.join("metrics.csv"));
-        let (path, parse): (PathBuf, fn(&str) -> Result<Vec<_>, String>) = match (lines.exists(), table.exists()) {
+        let (path, parse): (_, fn(&str) -> Result<Rows, String>) = match (lines.exists(), table.exists()) {
             (true, _) => (lines, of_lines),
             (false, true) => (table, of_table),
             (false, false) => {
@@ -87,7 +90,7 @@ fn is_whole(row: &Map<String, Value>) -> bool {
     row.get(STEP).is_some_and(Value::is_u64) && row.get(TIME).is_some_and(Value::is_number)
 }
 
-fn of_lines(text: &str) -> Result<Vec<Map<String, Value>>, String> {
+fn of_lines(text: &str) -> Result<Rows, String> {
     let row = |(number, line): (usize, &str)| {
         let row = serde_json::from_str(line).ok().filter(is_whole);
         row.ok_or_else(|| format!("line {} is no event with {STEP} and {TIME}", number + 1))
@@ -95,7 +98,7 @@ fn of_lines(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     text.lines().enumerate().map(row).collect()
 }
 
-fn of_table(text: &str) -> Result<Vec<Map<String, Value>>, String> {
+fn of_table(text: &str) -> Result<Rows, String> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let row = |(number, line): (usize, &str)| {
