@@ -166,7 +166,10 @@ fn training_is_tuned_and_learns_the_same() {
         let document = json(folder.path(), &[&train[..], more].concat());
         let run = folder.path().join(document["run_dir"].as_str().unwrap());
         let config = fs::read_to_string(run.join("config.toml")).unwrap();
-        (fs::read(run.join("checkpoints/final.safetensors")).unwrap(), config)
+        let file = fs::read(run.join("checkpoints/final.safetensors")).unwrap();
+        // After the header, which holds the settings.
+        let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+        (file[8 + header..].to_vec(), config)
     };
     let (plain, _) = weights(&[]);
     assert!(weights(&["run.scan_chunk_size=64"]).0 == plain);

@@ -138,7 +138,7 @@ fn figure_of(case: &CaseSpec) -> Option<&'static str> {
     match case.kind {
         Kind::HostApiRandom if case.num_envs == 1 => Some("environment_step_time_ms"),
         Kind::PolicyForward if case.num_envs == 1 => Some("policy_inference_time_ms"),
-        Kind::Training => Some("training_throughput_steps_per_sec"),
+        Kind::Training if case.threads == 1 => Some("training_throughput_steps_per_sec"),
         _ => None,
     }
 }

@@ -98,7 +98,19 @@ enum How {
     Asynchronous(usize),
 }
 
+const DETERMINISTIC: &str = "deterministic";
+const ASYNCHRONOUS: &str = "asynchronous";
+
 impl How {
+    /// How threads share the table, and how many there are.
+    fn mode(&self) -> Option<(&'static str, usize)> {
+        match self {
+            Self::Single(_) => None,
+            Self::Deterministic(threads) => Some((DETERMINISTIC, *threads)),
+            Self::Asynchronous(workers) => Some((ASYNCHRONOUS, *workers)),
+        }
+    }
+
     fn case(&self, env: &str, agents: usize) -> CaseSpec {
         let (threads, settings) = match self {
             Self::Single(table) => (1, vec![("shards", "1".to_owned()), ("table", (*table).to_owned())]),
@@ -332,17 +344,14 @@ fn tables(args: &TabularArgs, env: &str, plan: &Rows, found: &[Found], document:
         _ => None,
     });
     document.variants = variants(variant_steps, of_tables);
-    let modes: [(&str, fn(&How) -> Option<usize>); 2] = [
-        ("deterministic", |how| if let How::Deterministic(threads) = how { Some(*threads) } else { None }),
-        ("asynchronous", |how| if let How::Asynchronous(threads) = how { Some(*threads) } else { None }),
-    ];
-    document.threads = modes
-        .into_iter()
-        .map(|(mode, threads)| {
-            let of_mode = rows().filter_map(|((how, _), found)| Some((threads(how)?, found.throughput())));
-            Threads { mode, rows: scaled(thread_steps, of_mode) }
-        })
-        .collect();
+    let threads = |mode| {
+        let of_mode = rows().filter_map(move |((how, _), found)| {
+            let (_, threads) = how.mode().filter(|(name, _)| *name == mode)?;
+            Some((threads, found.throughput()))
+        });
+        Threads { mode, rows: scaled(thread_steps, of_mode) }
+    };
+    document.threads = vec![threads(DETERMINISTIC), threads(ASYNCHRONOUS)];
     let agents = plan.rows.first().map_or(AGENTS, |(_, agents)| *agents);
     let variant_rows: Vec<_> = document
         .variants
