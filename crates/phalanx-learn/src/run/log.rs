@@ -13,6 +13,7 @@ const TIME: &str = "wall_time";
 
 /// Events, each with its values by name.
 type Rows = Vec<Map<String, Value>>;
+type Parser = fn(&str) -> Result<Rows, String>;
 
 /// A value of a tag.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +40,7 @@ impl Log {
     /// One sentence, if there is no log or if a row of it is damaged.
     pub fn read(run: &Path) -> Result<Self> {
         let (lines, table) = (run.join("metrics.jsonl"), run.join("metrics.csv"));
-        let (path, parse): (_, fn(&str) -> Result<Rows, String>) = match (lines.exists(), table.exists()) {
+        let (path, parse): (_, Parser) = match (lines.exists(), table.exists()) {
             (true, _) => (lines, of_lines),
             (false, true) => (table, of_table),
             (false, false) => {
