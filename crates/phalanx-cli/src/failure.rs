@@ -29,7 +29,7 @@ pub(crate) enum Failure {
     Learn(#[from] phalanx_learn::Error),
     /// A training that had begun could not go on.
     #[error("{error}; {} has {kept}", run.display())]
-    Training { error: phalanx_learn::Error, run: PathBuf, kept: String },
+    Training { error: Box<phalanx_learn::Error>, run: PathBuf, kept: String },
     /// Done, but the answer is one that a gate should hear of; it has been printed.
     #[error("exit code {0}")]
     Verdict(u8),

@@ -160,7 +160,7 @@ enum Place<'a> {
     /// Into this folder, which is not there yet.
     At(&'a Path),
     /// Into the folder of a run that goes on.
-    Again(RunDirectory, Lock, Option<Metadata>),
+    Again(RunDirectory, Lock, Option<Box<Metadata>>),
 }
 
 /// The folder of a session while it lasts.
@@ -197,7 +197,7 @@ pub fn train_and_evaluate(
     session(config, environments, place, options.resume_from, options.host, observer_of(options.observer))
 }
 
-fn observer_of<'a>(observer: Option<&'a mut dyn Observer>) -> &'a mut dyn Observer {
+fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
     /// Who does not look.
     struct Nobody;
     impl Observer for Nobody {}
@@ -243,7 +243,7 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     };
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(&found.config, &last.checkpoint, &last.path)?;
-    let place = Place::Again(found.directory, lock, found.metadata);
+    let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
     session(&found.config, environments, place, Some(&last.checkpoint), options.host, observer)
 }
 
@@ -284,7 +284,7 @@ fn session(
                 let lock = directory.lock()?;
                 (directory, lock, None)
             }
-            Some(Place::Again(directory, lock, metadata)) => (directory, lock, metadata),
+            Some(Place::Again(directory, lock, metadata)) => (directory, lock, metadata.map(|metadata| *metadata)),
         };
         let mut metadata = metadata.unwrap_or_else(new_metadata);
         metadata.begin(now, step.get());

@@ -152,7 +152,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         Some(run) => {
             let stored = last.and_then(|last| last.stored).map(checkpoint::step_name);
             let kept = stored.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"));
-            Failure::Training { error, run, kept }
+            Failure::Training { error: Box::new(error), run, kept }
         }
         None => error.into(),
     })?;

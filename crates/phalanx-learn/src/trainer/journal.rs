@@ -51,8 +51,8 @@ impl Journal {
     /// Stores the episodes of an evaluation.
     pub(super) fn episodes(&self, found: &Evaluation, origin: Origin, count: usize) -> Result<()> {
         let folder = self.directory.episodes(origin.global_step);
-        let episodes = found.episodes.iter().flatten().take(count).enumerate();
-        episodes.map(|(number, episode)| episode.write(&folder, number, origin).map(drop)).collect()
+        let mut episodes = found.episodes.iter().flatten().take(count).enumerate();
+        episodes.try_for_each(|(number, episode)| episode.write(&folder, number, origin).map(drop))
     }
 
     /// Stores the video of an episode of an evaluation.

@@ -59,13 +59,16 @@ fn distinguishes(key: &str) -> bool {
     !(matches!(key, "run.seed" | "run.threads" | "run.scan_chunk_size") || key.starts_with("log."))
 }
 
-fn settings(config: &Config) -> Vec<(String, String)> {
+/// Keys and values, in order.
+type Settings = Vec<(String, String)>;
+
+fn settings(config: &Config) -> Settings {
     config.flat().into_iter().filter(|(key, _)| distinguishes(key)).collect()
 }
 
 /// Curves by their settings, in the order of their first appearance, with names that tell them apart.
 pub(super) fn groups(curves: Vec<Curve>) -> Vec<Group> {
-    let mut groups: Vec<(Vec<(String, String)>, Vec<Curve>)> = Vec::new();
+    let mut groups: Vec<(Settings, Vec<Curve>)> = Vec::new();
     for curve in curves {
         let settings = settings(&curve.config);
         match groups.iter_mut().find(|(known, _)| *known == settings) {
@@ -88,7 +91,7 @@ pub(super) fn groups(curves: Vec<Curve>) -> Vec<Group> {
             // Agents have settings of their own: only those of the same kind are compared.
             let alike = || (0..groups.len()).filter(|other| kinds[*other] == kinds[this]).map(|other| &groups[other].0);
             for (key, value) in &groups[this].0 {
-                let same = |other: &Vec<(String, String)>| other.iter().any(|(k, v)| k == key && v == value);
+                let same = |other: &Settings| other.iter().any(|(k, v)| k == key && v == value);
                 if !alike().all(same) {
                     let short = key.rsplit('.').next().unwrap_or(key);
                     parts.push(format!("{short} {value}"));
