@@ -344,7 +344,7 @@ fn tables(args: &TabularArgs, env: &str, plan: &Rows, found: &[Found], document:
         _ => None,
     });
     document.variants = variants(variant_steps, of_tables);
-    let threads = |mode| {
+    let threads = |mode: &'static str| {
         let of_mode = rows().filter_map(move |((how, _), found)| {
             let (_, threads) = how.mode().filter(|(name, _)| *name == mode)?;
             Some((threads, found.throughput()))
