@@ -38,6 +38,8 @@ pub struct TrainOptions<'a> {
     pub run_dir: Option<&'a Path>,
     /// What another run with the same settings came to, to go on from there.
     pub resume_from: Option<&'a Checkpoint>,
+    /// Threads if the configuration does not say how many; they are not stored, since results do not depend on them.
+    pub threads: Option<usize>,
     /// For the run's metadata.
     pub host: Host,
     /// Who watches the run.
@@ -194,7 +196,15 @@ pub fn train_and_evaluate(
     }
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
-    session(config, environments, place, options.resume_from, options.host, observer_of(options.observer))
+    session(
+        config,
+        environments,
+        place,
+        options.resume_from,
+        options.threads,
+        options.host,
+        observer_of(options.observer),
+    )
 }
 
 fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
@@ -244,7 +254,7 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(&found.config, &last.checkpoint, &last.path)?;
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
-    session(&found.config, environments, place, Some(&last.checkpoint), options.host, observer)
+    session(&found.config, environments, place, Some(&last.checkpoint), options.threads, options.host, observer)
 }
 
 /// Refuses to go on with other settings than those that led here.
@@ -261,16 +271,19 @@ fn session(
     environments: &dyn Environments,
     place: Place<'_>,
     resume_from: Option<&Checkpoint>,
+    threads: Option<usize>,
     host: Host,
     observer: &mut dyn Observer,
 ) -> Result<TrainingResults> {
+    let mut executed = config.clone();
+    executed.run.threads = config.run.threads.or(threads);
     let observer = RefCell::new(observer);
     let (start, now) = (Instant::now(), SystemTime::now());
     let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
     let new_metadata = || Metadata {
         git_hash: host.git_hash.clone(),
         cores: host.cores,
-        ..Metadata::new("training", config, now, trainer::threads(config))
+        ..Metadata::new("training", config, now, trainer::threads(&executed))
     };
     let (mut place, open) = (Some(place), RefCell::new(None));
     let mut folder = || {
@@ -306,7 +319,7 @@ fn session(
         }
         observer.borrow_mut().progress(progress)
     };
-    let trained = trainer::train(config, environments, &mut folder, resume_from, &mut told);
+    let trained = trainer::train(&executed, environments, &mut folder, resume_from, &mut told);
 
     let mut run_dir = None;
     let mut noted = Ok(());

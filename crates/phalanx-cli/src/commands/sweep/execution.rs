@@ -47,10 +47,7 @@ pub(super) fn earlier_outcome(task: &Task, metric: &str) -> Result<Option<Outcom
     }
     // One that was killed in its first moments may not even have a configuration.
     if let Ok(run) = load_run(&task.folder) {
-        let mut then = run.config;
-        // How many threads there were depends on how many runs there were at a time.
-        then.run.threads = task.config.run.threads;
-        if then != task.config {
+        if run.config != task.config {
             let folder = task.folder.display();
             return Err(Failure::input(format!("{folder} is a run with other settings than its sweep now has")));
         }
@@ -134,9 +131,7 @@ fn attempt(task: &Task, metric: &str, threads: usize, stop: &AtomicBool, events:
 
 /// Answers whether it came to its end.
 fn run(task: &Task, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -> Result<bool, Failure> {
-    let mut config = task.config.clone();
-    config.run.threads.get_or_insert(threads);
-    let environments = Registered::find(&config.env.name)?;
+    let environments = Registered::find(&task.config.env.name)?;
     let mut done = 0;
     let mut watch = |now: &Progress| {
         let steps = now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step));
@@ -146,11 +141,12 @@ fn run(task: &Task, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -
     };
     let options = TrainOptions {
         run_dir: Some(&task.folder),
+        threads: Some(threads),
         host: host(),
         observer: Some(&mut watch),
         ..TrainOptions::default()
     };
-    Ok(train_and_evaluate(&config, &environments, options)?.complete)
+    Ok(train_and_evaluate(&task.config, &environments, options)?.complete)
 }
 
 /// The last value of the metric.
