@@ -455,13 +455,19 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.gamma=2"], "agent.gamma"),
         (vec!["train", "env=Pendulum-v1", "agent=dqn"], "discrete"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "env.max_step=9"], "max_steps"),
-        (vec!["train", "env=TicTacToe-v0", "agent=pqn", "env.opponent=self_play"], "env.opponent"),
+        (
+            vec!["train", "env=TicTacToe-v0", "agent=pqn", "env.opponent=self_play", "run.eval_frequency=64"],
+            "env.opponent",
+        ),
         (
             vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.shards=0"],
             "agent.shards is 0, but must be from",
         ),
         (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "agent.racy=true"], "agent.deterministic=false"),
-        (vec!["train", "env=CartPole-v1", "agent=ppo", "run.auto_tune=true"], "run.auto_tune"),
+        (
+            vec!["train", "env=CartPole-v1", "agent=ppo", "run.auto_tune=true", "run.scan_chunk_size=64"],
+            "leave out one of them",
+        ),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.threads=1000000"], "run.threads is 1000000"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),

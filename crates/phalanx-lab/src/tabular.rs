@@ -374,7 +374,7 @@ mod tests {
             .map(|(agents, workers)| cell(Runtime::Parallel, agents, workers, 100.0 / workers as f64))
             .into();
         assert_eq!(summary(&cells).lines().count(), 5);
-        assert!(summary(&cells).contains("max    10M transitions/s"), "{}", summary(&cells));
+        assert!(summary(&cells).contains("max    10.0M transitions/s"), "{}", summary(&cells));
         let names: Vec<&str> = figures(&cells).iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["parallel_scaling", "parallel_heatmap"]);
         for (name, scene) in figures(&cells) {
