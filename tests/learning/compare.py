@@ -248,6 +248,7 @@ def pure_jax(seed: int) -> dict:
 
 def phalanx(program: str, seed: int, preset: bool) -> dict:
     settings = ["env=CartPole-v1", "agent=ppo", f"run.eval_rollouts={EPISODES}", f"run.seed={seed}"]
+    settings.append(f"run.eval_stop_return={SOLVED}")
     num_envs = 32 if preset else ZOO["num_envs"]
     settings.append(f"run.eval_frequency={EVALUATE_EVERY // num_envs}")
     if not preset:

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use common::within::{json_of, refusal_of as refusal, stdout_of};
 use serde_json::Value;
 
 /// The binary with a cache of its own.
@@ -22,23 +23,12 @@ fn run(cache: &Path, arguments: &[&str]) -> Output {
 
 #[track_caller]
 fn stdout(cache: &Path, arguments: &[&str]) -> String {
-    let output = run(cache, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    stdout_of(&run(cache, arguments))
 }
 
 #[track_caller]
 fn json(cache: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&stdout(cache, arguments)).unwrap()
-}
-
-/// The one sentence a refused command prints.
-#[track_caller]
-fn refusal(output: &Output) -> String {
-    let message = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.lines().count() == 1 && output.stdout.is_empty(), "{message}");
-    message
+    json_of(&run(cache, arguments))
 }
 
 /// A small request whose time is bounded.

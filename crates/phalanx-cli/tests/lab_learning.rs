@@ -1,42 +1,13 @@
 //! Agents that learn in the lab: the category rl, tables of tabular learning, tuning of training. Small: nothing is said
 //! about speed.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use common::within::{json, refusal, run, stdout};
 use serde_json::Value;
-
-const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
-
-/// Runs the binary in a folder, with its cache there too.
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(PHALANX);
-    command.args(arguments).current_dir(folder).env("PHALANX_CACHE_DIR", folder.join("cache"));
-    command.env_remove("PHALANX_AUTO_TUNE").output().expect("the binary runs")
-}
-
-#[track_caller]
-fn stdout(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn json(folder: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&stdout(folder, arguments)).unwrap()
-}
-
-/// The one sentence a refused command prints.
-#[track_caller]
-fn refusal(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-    assert!(message.lines().count() == 1 && output.stdout.is_empty(), "{arguments:?}: {message}");
-    message
-}
 
 #[test]
 fn the_category_rl_measures_decisions_updates_training_and_solving() {
@@ -82,7 +53,8 @@ fn builds_are_compared_on_an_agent_s_work() {
     let folder = tempfile::tempdir().unwrap();
     let case = "CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100";
     let plan = ["--pairs", "2", "--samples", "24", "--sample-ms", "1", "--looks", "1", "--margin", "99"];
-    let ab = ["bench", "ab", PHALANX, PHALANX, "--case", case, "--json", "--quiet"];
+    let phalanx = env!("CARGO_BIN_EXE_phalanx");
+    let ab = ["bench", "ab", phalanx, phalanx, "--case", case, "--json", "--quiet"];
     let output = run(folder.path(), &[&ab[..], &plan].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     assert_eq!((&report["same_work"], &report["cases"][0]["case"]), (&true.into(), &case.into()));

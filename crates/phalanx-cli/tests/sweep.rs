@@ -1,36 +1,14 @@
 //! Sweeps and learning curves from the command line: what is run, what is written, what is refused.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::within::{json, json_of, phalanx, refusal, run};
 use serde_json::Value;
-
-fn phalanx(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-    command.args(arguments).current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    phalanx(folder, arguments).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The sentence on standard error of a command that must be refused.
-fn refusal(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
-    text
-}
 
 const SMALL: &str = "\
 env = \"CartPole-v1\"
@@ -63,7 +41,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn a_sweep_ranks_its_configurations_whatever_the_jobs() {
     let folder = folder_with(SMALL);
-    let one = json(&run(folder.path(), &["sweep", "small.toml", "--json", "--quiet", "--jobs", "1"]));
+    let one = json(folder.path(), &["sweep", "small.toml", "--json", "--quiet", "--jobs", "1"]);
     let sweep = folder.path().join("sweeps/small");
     assert_eq!(one["sweep_dir"], "./sweeps/small");
     assert_eq!(names(&sweep), ["results.csv", "results.json", "runs", "sweep.toml"]);
@@ -80,7 +58,7 @@ fn a_sweep_ranks_its_configurations_whatever_the_jobs() {
         // Student's quantile for one degree of freedom is 12.706.
         assert!(((high - low) / 2.0 - 12.7062 * (values[0] - values[1]).abs() / 2.0).abs() < 1e-3 * (high - low + 1.0));
     }
-    let two = json(&run(folder.path(), &["sweep", "small.toml", "--json", "--quiet", "--jobs", "3"]));
+    let two = json(folder.path(), &["sweep", "small.toml", "--json", "--quiet", "--jobs", "3"]);
     assert_eq!(two["sweep_dir"], "./sweeps/small-1", "a sweep never takes the place of another");
     for file in ["results.csv", "results.json", "sweep.toml", "runs/c0001-s2/config.toml", "runs/c0001-s2/results.json"]
     {
@@ -94,7 +72,7 @@ fn a_sweep_ranks_its_configurations_whatever_the_jobs() {
     // A run of a sweep is the run that `phalanx train` makes with the same settings.
     let settings = ["env=CartPole-v1", "agent=ppo", "run.total_timesteps=2048", "run.num_envs=8"];
     let more = ["run.eval_frequency=64", "run.eval_rollouts=3", "agent.learning_rate=1e-5", "run.seed=2"];
-    let trained = json(&run(folder.path(), &[&["train", "--json", "--quiet"], &settings[..], &more].concat()));
+    let trained = json(folder.path(), &[&["train", "--json", "--quiet"], &settings[..], &more].concat());
     let judged = ranked.iter().find(|judged| judged["configuration"] == 1).unwrap();
     assert_eq!(judged["runs"][1]["value"], trained["final_eval_return_mean"]);
 }
@@ -122,14 +100,14 @@ fn an_interrupted_sweep_goes_on_without_repeating_what_is_finished() {
     }
     let first = sweep.join("runs/c0000-s1/run_metadata.json");
     let before = fs::read_to_string(&first).unwrap();
-    let resumed = json(&run(folder.path(), &["sweep", "--resume", "sweeps/small", "--json", "--quiet"]));
+    let resumed = json(folder.path(), &["sweep", "--resume", "sweeps/small", "--json", "--quiet"]);
     assert_eq!(fs::read_to_string(&first).unwrap(), before, "not run again");
 
-    let fresh = json(&run(folder.path(), &["sweep", "small.toml", "--json", "--quiet"]));
+    let fresh = json(folder.path(), &["sweep", "small.toml", "--json", "--quiet"]);
     assert_eq!(resumed["configurations"], fresh["configurations"]);
     // A damaged run is made again, one with other settings is not touched.
     fs::remove_file(sweep.join("runs/c0001-s1/results.json")).unwrap();
-    let again = json(&run(folder.path(), &["sweep", "--resume", "sweeps/small", "--json", "--quiet"]));
+    let again = json(folder.path(), &["sweep", "--resume", "sweeps/small", "--json", "--quiet"]);
     assert_eq!(again["configurations"], fresh["configurations"]);
     let config = sweep.join("runs/c0001-s1/config.toml");
     fs::write(&config, fs::read_to_string(&config).unwrap().replace("num_envs = 8", "num_envs = 16")).unwrap();
@@ -161,7 +139,7 @@ fn a_dry_run_lists_the_runs_and_writes_nothing() {
     let folder = folder_with(SMALL);
     let text = String::from_utf8(run(folder.path(), &["sweep", "small.toml", "--dry-run"]).stdout).unwrap();
     assert!(text.contains("agent.learning_rate") && text.contains("4 runs: 2 configurations, seeds 1 2"), "{text}");
-    let plan = json(&run(folder.path(), &["sweep", "small.toml", "--dry-run", "--json"]));
+    let plan = json(folder.path(), &["sweep", "small.toml", "--dry-run", "--json"]);
     assert_eq!((&plan["runs"], &plan["total_timesteps"]), (&4.into(), &8192.into()));
     assert_eq!(plan["configurations"][1]["agent.learning_rate"], 1e-5);
     assert_eq!(names(folder.path()), ["small.toml"]);
@@ -202,7 +180,7 @@ fn drawn() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn curves_of_a_sweep_are_drawn_with_a_line_for_each_configuration() {
     let (folder, sweep) = drawn();
-    let document = json(&run(folder.path(), &["plot", "sweeps/small", "--json"]));
+    let document = json(folder.path(), &["plot", "sweeps/small", "--json"]);
     let lines = document["lines"].as_array().unwrap();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["name"], "learning_rate 0.001");
@@ -250,6 +228,6 @@ fn curves_that_cannot_be_drawn_are_refused_in_one_sentence() {
     assert!(refusal(folder.path(), &["plot", run_0]).contains("line 1 is no event"));
     let output = run(folder.path(), &["plot", "sweeps/small", "--json"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("left out"));
-    assert_eq!(json(&output)["lines"][0]["seeds"], serde_json::json!([2]));
+    assert_eq!(json_of(&output)["lines"][0]["seeds"], serde_json::json!([2]));
     assert_eq!(names(folder.path()), ["empty", "learning_curves.png", "learning_curves.svg", "small.toml", "sweeps"]);
 }

@@ -1,37 +1,15 @@
 //! Training and evaluation from the command line: what is written, what is refused, and what a kill leaves behind.
 
+mod common;
+
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::within::{json, json_of, phalanx, refusal, run};
 use serde_json::Value;
-
-fn phalanx(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-    command.args(arguments).current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    phalanx(folder, arguments).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The sentence on standard error of a command that must be refused.
-fn refusal(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
-    text
-}
 
 const SMALL: [&str; 6] = [
     "env=CartPole-v1",
@@ -44,7 +22,7 @@ const SMALL: [&str; 6] = [
 
 fn train(folder: &Path, more: &[&str]) -> (PathBuf, Value) {
     let arguments = [&["train", "--json", "--quiet"], more].concat();
-    let document = json(&run(folder, &arguments));
+    let document = json(folder, &arguments);
     (folder.join(document["run_dir"].as_str().unwrap()), document)
 }
 
@@ -70,7 +48,7 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
 
     let evaluated = |name: &str| {
         let arguments = ["evaluate", path.to_str().unwrap(), "--json", "--episodes", "10", "--checkpoint", name];
-        json(&run(folder.path(), &arguments))
+        json(folder.path(), &arguments)
     };
     // The run's own last evaluation, played again.
     assert_eq!(evaluated("final")["mean_return"], document["final_eval_return_mean"]);
@@ -109,7 +87,7 @@ fn self_play_is_trained_and_judged_from_the_command_line() {
     assert_eq!(document["final_eval_return_mean"], 0.0);
     let evaluated = |setting: &str| {
         let arguments = ["evaluate", path.to_str().unwrap(), setting, "--json", "--episodes", "1000"];
-        json(&run(folder.path(), &arguments))
+        json(folder.path(), &arguments)
     };
     let perfect = evaluated("env.opponent=perfect");
     assert_eq!((&perfect["min_return"], &perfect["max_return"]), (&0.0.into(), &0.0.into()));
@@ -323,7 +301,7 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let path = path.to_str().unwrap();
     assert!(run(folder.path(), &["evaluate", path, "--episodes", "1"]).status.success());
     // With room again it goes on.
-    let resumed = json(&run(folder.path(), &["train", "--resume", path, "--json", "--quiet"]));
+    let resumed = json(folder.path(), &["train", "--resume", path, "--json", "--quiet"]);
     assert_eq!(resumed["training_global_steps"], 8000);
 }
 
@@ -375,7 +353,7 @@ fn damaged_checkpoints_are_passed_over_and_said() {
     fs::write(at("final"), &bytes).unwrap();
     fs::write(at("step_00014336"), &bytes[..middle]).unwrap();
     let output = run(folder.path(), &resume);
-    json(&output);
+    json_of(&output);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
     for part in ["final.safetensors is no usable checkpoint", "step_00014336", "going on from the one before"] {
@@ -419,10 +397,10 @@ fn episodes_and_videos_are_stored_when_asked_for() {
     }
     let before = fs::read_dir(path.parent().unwrap()).unwrap().count();
     let evaluate = |more: &[&str]| {
-        json(&run(
+        json(
             folder.path(),
             &[&["evaluate", path.to_str().unwrap(), "--episodes", "2", "--json"][..], more].concat(),
-        ))
+        )
     };
     assert!(evaluate(&[])["run_dir"].is_null());
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), before, "nothing is written unless asked for");

@@ -1,6 +1,8 @@
 //! Runs the `phalanx` binary as a user would.
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
+pub mod within;
+
 use std::process::{Command, Output};
 
 pub fn phalanx(arguments: &[&str]) -> Output {

@@ -37,6 +37,8 @@ section! {
         eval_rollouts: usize = 10, at_least_one;
         /// Steps of an evaluation's episode at most. None: the environment's own limit, as configured.
         eval_max_steps: Option<u64> = None, optional(at_least_one);
+        /// Mean return of an evaluation at which the run is complete, whatever steps are left. None: all steps are made.
+        eval_stop_return: Option<f64> = None, any;
         /// Whether every evaluation has start states of its own. False.
         eval_fresh_starts: bool = false, any;
         /// Steps of each environment between evaluations whose episodes are stored; 0 stores none. 0.

@@ -234,7 +234,7 @@ impl<'a> Trainer<'a> {
     /// Answers whether the run came to its end.
     fn run(&mut self, watch: &mut Watch<'_>) -> Result<bool> {
         let run = &self.config.run;
-        let (total, num_envs) = (self.progress.total, run.num_envs as u64);
+        let (mut total, num_envs) = (self.progress.total, run.num_envs as u64);
         let log_interval = (total / LOG_EVENTS).max(1);
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
@@ -254,6 +254,7 @@ impl<'a> Trainer<'a> {
             self.progress.steps_per_second = step as f64 / self.training_seconds.max(1e-9);
             if passes(eval_interval, before, step) || step >= total {
                 self.evaluate()?;
+                total = self.progress.total;
             }
             if passes(log_interval, before, step) || step >= total {
                 self.log()?;
@@ -301,19 +302,35 @@ impl<'a> Trainer<'a> {
     fn evaluate(&mut self) -> Result<()> {
         let evaluations = &self.results.eval_metrics.global_steps;
         let round = if self.config.run.eval_fresh_starts { evaluations.len() as u64 } else { 0 };
-        let keep = self.keep(evaluations.last().copied().unwrap_or(0));
+        let before = evaluations.last().copied().unwrap_or(0);
         let mut agent = self.learner.greedy();
-        let keep_any = keep.episodes || keep.videos;
+        let may_be_last = self.is_over() || self.config.run.eval_stop_return.is_some();
+        let Keep { episodes, videos } = self.keep(before, may_be_last);
+        let keep_any = episodes || videos;
         let found = evaluate_agent(self.config, self.environments, &self.pool, agent.as_mut(), round, keep_any)?;
         self.note_evaluation(&found)?;
-        self.keep_episodes(&found, round, keep)
+        self.end_if_good_enough();
+        self.keep_episodes(&found, round, self.keep(before, self.is_over()))
     }
 
-    /// What is kept of the evaluation at this step, if the last one was at `before`. The last one of a run always counts.
-    fn keep(&self, before: u64) -> Keep {
+    /// Makes this step the last one if the run was to go on only until an evaluation is as good as the last one was.
+    fn end_if_good_enough(&mut self) {
+        if let (Some(goal), Some(found)) = (self.config.run.eval_stop_return, self.progress.eval_return)
+            && found >= goal
+        {
+            self.progress.total = self.learner.global_step();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.learner.global_step() >= self.progress.total
+    }
+
+    /// What is kept of the evaluation at this step, if the one before was at `before`. The last one of a run always
+    /// counts.
+    fn keep(&self, before: u64, last: bool) -> Keep {
         let run = &self.config.run;
         let (step, interval) = (self.learner.global_step(), run.eval_episode_save_frequency);
-        let last = step >= self.progress.total;
         let due = interval > 0 && (last || passes(interval.saturating_mul(run.num_envs as u64), before, step));
         let has_place = self.journal.is_some();
         Keep {

@@ -68,6 +68,25 @@ fn neither_evaluations_nor_checkpoints_change_what_is_learnt_or_logged() {
     assert_eq!(logged(&one), logged(&other));
 }
 
+#[test]
+fn a_run_that_is_good_enough_is_complete() {
+    let all = trained(&dqn(&[]), TrainOptions::default());
+    let means = &all.eval_metrics.mean_return;
+    // The first evaluation that is better than all before it, if the first one is not good enough.
+    let goal = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let reached = means.iter().position(|mean| *mean >= goal).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let config = dqn(&[("eval_stop_return", &goal.to_string()), ("eval_episode_save_frequency", "1000")]);
+    let early = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() });
+    assert!(early.complete);
+    assert_eq!(early.eval_metrics.mean_return, means[..=reached]);
+    assert_eq!(early.agent_state.global_step, all.eval_metrics.global_steps[reached]);
+    // The last evaluation always counts, also when it was not known beforehand to be the last one.
+    assert!(early.run_dir.unwrap().join("episodes").is_dir());
+    let beyond = dqn(&[("eval_stop_return", "1e9")]);
+    assert_eq!(metrics(&trained(&beyond, TrainOptions::default())), metrics(&all));
+}
+
 /// Losses begin when learning does; every column has every row.
 #[test]
 fn the_columns_of_the_results_have_one_length() {
