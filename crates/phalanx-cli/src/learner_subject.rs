@@ -55,15 +55,9 @@ impl LearnerSubject {
         buffer_size(&self.config)
     }
 
-    /// Steps of each environment that are made in one go: a roll-out, or what the shards of a table do between merges.
+    /// Steps of each environment that are made in one go: a roll-out.
     pub(crate) fn unit(&self) -> Option<usize> {
-        match &self.config.agent {
-            AgentConfig::QLearning(agent) if agent.deterministic && agent.shards > 1 => {
-                let envs = (self.config.run.num_envs / agent.shards).max(1);
-                Some((agent.steps_per_sync as usize).div_ceil(envs))
-            }
-            agent => agent.rollout_steps(),
-        }
+        self.config.agent.rollout_steps()
     }
 
     /// The most environments that fit into a budget. A buffer grows with them where it would not hold a step of all.

@@ -234,10 +234,6 @@ const SEEN: usize = 16;
 
 impl Decisions {
     pub(crate) fn new(config: &Config, learner: &dyn Learner) -> Result<Self, Failure> {
-        let frames = match &config.agent {
-            AgentConfig::Ppo(agent) => agent.frame_stack_n.max(1),
-            _ => 1,
-        };
         let num_envs = config.run.num_envs;
         let batch = registry::find(&config.env.name)?.batch(&BatchConfig {
             num_envs,
@@ -246,7 +242,7 @@ impl Decisions {
             settings: config.env.settings.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
             ..BatchConfig::default()
         })?;
-        let mut world = World::new(batch, frames)?;
+        let mut world = World::new(batch, config.agent.frames())?;
         let action = &world.spec().action;
         let len = num_envs * action.components();
         let chosen =

@@ -28,9 +28,7 @@ pub(crate) struct MonitorArgs {
 
 fn open(log: Option<&Path>) -> Result<Option<BufferedLogger>, Failure> {
     let Some(path) = log else { return Ok(None) };
-    let log = BufferedLogger::create(&files::check_target(path, files::Kind::MetricsLog)?, BUFFER_SIZE)?;
-    flush_on_interrupt()?;
-    Ok(Some(log))
+    Ok(Some(BufferedLogger::create(&files::check_target(path, files::Kind::MetricsLog)?, BUFFER_SIZE)?))
 }
 
 /// A monitor that may be off.
@@ -42,8 +40,17 @@ pub(crate) struct Monitoring {
 }
 
 impl MonitorArgs {
-    /// Opens the log, if there is one.
+    /// Opens the log, if there is one; an interrupt writes it and ends the program.
     pub(crate) fn start(&self, num_envs: usize) -> Result<Monitoring, Failure> {
+        let monitoring = self.start_uninterrupted(num_envs)?;
+        if monitoring.log.is_some() {
+            flush_on_interrupt()?;
+        }
+        Ok(monitoring)
+    }
+
+    /// The same for a command that comes to its end by itself after an interrupt.
+    pub(crate) fn start_uninterrupted(&self, num_envs: usize) -> Result<Monitoring, Failure> {
         let log = open(self.metrics_log.as_deref())?;
         Ok(Monitoring { interval: self.monitor.map(|steps| steps as u64), num_envs, monitor: None, log })
     }
@@ -125,6 +132,9 @@ impl ProcessMonitorArgs {
     /// Opens the log, if there is one.
     pub(crate) fn start(&self) -> Result<ProcessMonitoring, Failure> {
         let log = open(self.metrics_log.as_deref())?;
+        if log.is_some() {
+            flush_on_interrupt()?;
+        }
         Ok(ProcessMonitoring { interval: self.monitor, heard: 0, log, logged: Ok(()) })
     }
 }

@@ -4,7 +4,6 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
 use common::within::{json, refusal, run, stdout};
 use serde_json::Value;
@@ -119,6 +118,10 @@ fn training_is_tuned_and_learns_the_same() {
     let tune = ["autotune", "--env", "cartpole", "--num-envs", "8", "--sample-ms", "1", "--time-budget", "3"];
     let dqn = json(folder.path(), &[&tune[..], &["--agent", "dqn", "--buffer-size", "300", "--json"]].concat());
     assert!(dqn["key"].as_str().unwrap().contains(":dqn:8:") && dqn["key"].as_str().unwrap().contains(":buf300"));
+    // A preset that shows the agent sixteen frames at once.
+    let frames = ["autotune", "--env", "gene-circuit", "--num-envs", "16", "--sample-ms", "1", "--time-budget", "3"];
+    let pqn = json(folder.path(), &[&frames[..], &["--agent", "pqn", "--threads", "1", "--json"]].concat());
+    assert!(pqn["scan_chunk_size"].as_u64().unwrap() > 0, "{pqn}");
     let table = stdout(folder.path(), &[&tune[..], &["--agent", "ppo", "--threads", "1"]].concat());
     assert!(table.contains("memory        ") && table.contains("chunk   32    ok"), "{table}");
     assert!(!table.contains("chunk    8"), "a roll-out of 32 steps is never cut: {table}");

@@ -27,7 +27,7 @@ fn every_long_command_has_a_monitor() {
     let bench = listed(&help);
     assert!(SHORT.iter().all(|short| bench.contains(short)) && bench.contains(&"suite"), "{bench:?}");
     let long = bench.into_iter().filter(|name| !SHORT.contains(name)).map(|name| vec!["bench", name]);
-    let others = [&["rollout"][..], &["demo"], &["demo", "performance"], &["autotune"]];
+    let others = [&["rollout"][..], &["demo"], &["demo", "performance"], &["autotune"], &["train"]];
     let tuning = [&["autotune", "verify"][..], &["autotune", "max-envs"]];
     for mut command in long.chain(others.into_iter().chain(tuning).map(<[_]>::to_vec)) {
         command.push("--help");
@@ -54,6 +54,15 @@ fn monitored(folder: &Path, arguments: &[&str]) -> Vec<String> {
     let readings: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(readings.len(), told.len(), "{arguments:?}: {said}{logged}");
     told
+}
+
+#[test]
+fn training_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        ["env=CartPole-v1", "agent=dqn", "run.num_envs=4", "run.steps_per_env=100", "run.scan_chunk_size=10"];
+    let told = monitored(folder.path(), &[&["train"][..], &settings].concat());
+    assert!(told.len() >= 10 && told.last().unwrap().contains("step=100 "), "{told:?}");
 }
 
 #[test]

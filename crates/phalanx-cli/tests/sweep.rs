@@ -44,7 +44,7 @@ fn a_sweep_ranks_its_configurations_whatever_the_jobs() {
     let one = json(folder.path(), &["sweep", "small.toml", "--json", "--quiet", "--jobs", "1"]);
     let sweep = folder.path().join("sweeps/small");
     assert_eq!(one["sweep_dir"], "./sweeps/small");
-    assert_eq!(names(&sweep), ["results.csv", "results.json", "runs", "sweep.toml"]);
+    assert_eq!(names(&sweep), [".lock", "results.csv", "results.json", "runs", "sweep.toml"]);
     assert_eq!(names(&sweep.join("runs")), ["c0000-s1", "c0000-s2", "c0001-s1", "c0001-s2"]);
     let ranked = one["configurations"].as_array().unwrap();
     let mean = |i: usize| ranked[i]["mean"].as_f64().unwrap();
@@ -93,6 +93,8 @@ fn an_interrupted_sweep_goes_on_without_repeating_what_is_finished() {
         assert!(start.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(2));
     }
+    let refused = refusal(folder.path(), &["sweep", "--resume", "sweeps/small"]);
+    assert!(refused.contains("sweeps/small is being worked on by another process"), "{refused}");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let ended = child.wait().unwrap();
     if ended.code() == Some(130) {

@@ -240,7 +240,7 @@ fn an_interrupted_run_says_how_it_goes_on() {
         let path = only_run(folder.path()).unwrap();
         let path = path.to_str().unwrap();
         let text = refusal(folder.path(), &["train", "--resume", path]);
-        assert!(text.contains("is being trained by another process"), "{text}");
+        assert!(text.contains("is being worked on by another process"), "{text}");
 
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
@@ -397,10 +397,7 @@ fn episodes_and_videos_are_stored_when_asked_for() {
     }
     let before = fs::read_dir(path.parent().unwrap()).unwrap().count();
     let evaluate = |more: &[&str]| {
-        json(
-            folder.path(),
-            &[&["evaluate", path.to_str().unwrap(), "--episodes", "2", "--json"][..], more].concat(),
-        )
+        json(folder.path(), &[&["evaluate", path.to_str().unwrap(), "--episodes", "2", "--json"][..], more].concat())
     };
     assert!(evaluate(&[])["run_dir"].is_null());
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), before, "nothing is written unless asked for");

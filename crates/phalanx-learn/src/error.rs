@@ -68,10 +68,10 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A run that another process trains at this moment.
-    #[error("{path} is being trained by another process: wait for it or stop it")]
+    /// A run or a sweep that another process works on at this moment.
+    #[error("{path} is being worked on by another process: wait for it or stop it")]
     Busy {
-        /// The run.
+        /// Its folder.
         path: String,
     },
     /// A checkpoint of other settings than those it should go on with.

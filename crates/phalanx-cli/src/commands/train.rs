@@ -20,6 +20,7 @@ use signal_hook::flag;
 use crate::commands::{autotune, print_json};
 use crate::environments::Registered;
 use crate::failure::Failure;
+use crate::monitoring::{MonitorArgs, Monitoring};
 use crate::progress::Progress;
 use crate::text;
 
@@ -41,6 +42,8 @@ pub(crate) struct TrainArgs {
     /// Folder that the run's own folder is made in
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+    #[command(flatten)]
+    monitor: MonitorArgs,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -93,6 +96,10 @@ pub(crate) fn host() -> Host {
 struct Live {
     bar: Progress,
     stop: Stop,
+    monitoring: Monitoring,
+    /// Whether the monitor's log took everything. A log that fails ends no training, but is told at the end.
+    monitored: Result<(), Failure>,
+    num_envs: u64,
     last: Option<trainer::Progress>,
     run_dir: Option<PathBuf>,
 }
@@ -104,11 +111,16 @@ impl Observer for Live {
             self.bar.go_on_from(now.first_step);
         }
         self.bar.tell(&told(now));
-        self.bar.advance(now.global_step - before.unwrap_or(now.first_step));
+        let made = now.global_step - before.unwrap_or(now.first_step);
+        self.bar.advance(made);
+        if self.monitored.is_ok() {
+            self.monitored = self.monitoring.advance((made / self.num_envs) as usize, &self.bar);
+        }
         self.stop.signal().is_none()
     }
 
     fn started(&mut self, run_dir: &Path) {
+        self.monitoring.begin();
         self.run_dir = Some(run_dir.to_owned());
     }
 
@@ -138,14 +150,23 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     config.warnings().iter().for_each(|warning| say!("warning: {warning}"));
     let what = format!("{} on {}", config.agent.name(), config.env.name);
     let bar = Progress::new(what, config.run.total_timesteps(), args.quiet);
-    let mut live = Live { bar, stop: Stop::on_signals()?, last: None, run_dir: None };
+    let mut live = Live {
+        bar,
+        monitoring: args.monitor.start_uninterrupted(config.run.num_envs)?,
+        monitored: Ok(()),
+        num_envs: config.run.num_envs as u64,
+        stop: Stop::on_signals()?,
+        last: None,
+        run_dir: None,
+    };
     let root = earlier.is_none().then_some(args.root.as_path());
     let options = TrainOptions { root, host: host(), observer: Some(&mut live), ..TrainOptions::default() };
     let trained = match &earlier {
         Some(run) => resume(run.directory.path(), &environments, options),
         None => train_and_evaluate(&config, &environments, options),
     };
-    let Live { bar, stop, last, run_dir } = live;
+    let Live { bar, monitoring, monitored, stop, last, run_dir, .. } = live;
+    let monitored = monitored.and(monitoring.close(&bar));
     drop(bar);
     let trained = trained.map_err(|error| match run_dir {
         // It had begun: there is something to come back to, or to throw away.
@@ -160,6 +181,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         say!("nothing is left to do: the run has come to its end already");
     }
     report(args, &trained, start.elapsed().as_secs_f64())?;
+    monitored?;
     if trained.complete {
         return Ok(());
     }

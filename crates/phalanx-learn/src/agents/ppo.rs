@@ -436,11 +436,11 @@ impl Ppo {
     }
 
     /// Learns from the last roll-out, which can be learnt from again: the second half of a unit, by itself for
-    /// measurements.
-    pub fn learn(&mut self, report: &mut Report) -> Result<()> {
+    /// measurements. Answers how many rows were learnt from, a row once for each epoch.
+    pub fn learn(&mut self, report: &mut Report) -> Result<u64> {
         let (learning_rate, clip) = (self.learning_rate.at(self.updates), self.clip.at(self.updates));
         let size = self.order.len() / self.config.num_minibatches;
-        let (mut sums, mut rows) = (Sums::default(), 0.0);
+        let (mut sums, mut rows) = (Sums::default(), 0);
         // From the same order in each update, which so need not be saved.
         self.order.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
         for _ in 0..self.config.num_epochs {
@@ -450,7 +450,7 @@ impl Ppo {
                 let found = self.descend(start..start + size, learning_rate, clip)?;
                 kl = found.kl / size as f64;
                 sums.add(&found);
-                rows += size as f64;
+                rows += size;
             }
             if self.config.target_kl.is_some_and(|target| kl > target) {
                 break;
@@ -461,7 +461,7 @@ impl Ppo {
             return Err(Error::NotFinite { what: "a weight".to_owned(), value, global_step });
         }
         self.updates += 1;
-        let means = sums.per(rows);
+        let means = sums.per(rows as f64);
         report.add("charts/learning_rate", learning_rate);
         report.add("losses/value_loss", means.value);
         report.add("losses/policy_loss", means.policy);
@@ -470,7 +470,7 @@ impl Ppo {
         report.add("losses/approx_kl", means.kl);
         report.add("losses/clipfrac", means.clipped);
         report.add("losses/explained_variance", explained_variance(&self.rollout.values, &self.rollout.returns));
-        Ok(())
+        Ok(rows as u64)
     }
 
     /// One step of the optimiser for a part of the order; answers sums over its rows.
@@ -538,12 +538,11 @@ impl Learner for Ppo {
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {
         self.roll_out(report)?;
-        self.learn(report)
+        self.learn(report).map(drop)
     }
 
     fn relearn(&mut self, report: &mut Report) -> Result<u64> {
-        self.learn(report)?;
-        Ok((self.order.len() * self.config.num_epochs) as u64)
+        self.learn(report)
     }
 
     fn greedy(&self) -> Box<dyn Greedy> {

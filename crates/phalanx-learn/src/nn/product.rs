@@ -11,12 +11,10 @@
 use super::Scalar;
 use super::scalar::{LANES, Wide};
 
-/// Lines of a block: with two registers each, and those of `x` and a weight beside them, they fill the sixteen registers
-/// there are, or most of the thirty-two. Results do not depend on it.
-const LINES: usize = if cfg!(target_feature = "avx512vl") { 8 } else { 6 };
-
-/// Lines that are multiplied with four others at a time, for the same reason.
-const DOT_LINES: usize = if cfg!(target_feature = "avx512vl") { 4 } else { 3 };
+/// Lines of a block: with two registers each, and those of `x` and a weight beside them, they fill sixteen registers.
+/// Where there are thirty-two, eight lines (and four by four in [`add_outer`]) made training slower: 171 to 181 k steps/s
+/// against 235 to 284 k (PPO, 2 048 environments, one thread, in turns).
+const LINES: usize = 6;
 
 /// The stride of lines of so many rows: some cache lines more than a power of two, or the blocks of a column would share
 /// few sets of the cache.
@@ -141,9 +139,9 @@ pub(super) fn add_outer<T: Scalar>(
             let mut line = first;
             while line < end {
                 let place = (line, column);
-                line += match (end - line >= DOT_LINES, wide) {
-                    (true, true) => dots::<T, DOT_LINES, 4>(out, place, left, right, sizes),
-                    (true, false) => dots::<T, DOT_LINES, 1>(out, place, left, right, sizes),
+                line += match (end - line >= 3, wide) {
+                    (true, true) => dots::<T, 3, 4>(out, place, left, right, sizes),
+                    (true, false) => dots::<T, 3, 1>(out, place, left, right, sizes),
                     (false, true) => dots::<T, 1, 4>(out, place, left, right, sizes),
                     (false, false) => dots::<T, 1, 1>(out, place, left, right, sizes),
                 };
@@ -173,7 +171,7 @@ fn dots<T: Scalar, const A: usize, const B: usize>(
     let right: [&[T]; B] = std::array::from_fn(|i| &right[(column + i) * stride..][..rows]);
     let mut sums = [[T::Wide::splat(T::zero()); B]; A];
     for row in (0..rows).step_by(LANES) {
-        // The fewer lines stay in registers: with the sums and one of the others they are sixteen, or twenty-one.
+        // The fewer lines stay in registers: with the sums and one of the others they are sixteen.
         let left: [T::Wide; A] = std::array::from_fn(|i| T::Wide::load(&left[i][row..row + LANES]));
         for j in 0..B {
             let right = T::Wide::load(&right[j][row..row + LANES]);

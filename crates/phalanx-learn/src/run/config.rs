@@ -446,6 +446,14 @@ impl Config {
     /// The first setting that another configuration has otherwise, with its value there and here; settings that never
     /// change what is learnt do not count.
     pub fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+        let (here, there) = (self.that_matters(), other.that_matters());
+        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
+        let key = here.keys().chain(there.keys()).find(|key| here.get(*key) != there.get(*key))?;
+        Some((key.clone(), value(&there, key), value(&here, key)))
+    }
+
+    /// The settings that can change what is learnt or found out, as dotted keys with their values.
+    pub fn that_matters(&self) -> BTreeMap<String, String> {
         const FREE: [&str; 5] = [
             "run.threads",
             "run.scan_chunk_size",
@@ -453,14 +461,8 @@ impl Config {
             "run.save_agent_checkpoint",
             "run.checkpoint_frequency",
         ];
-        let of = |config: &Self| -> BTreeMap<String, String> {
-            let matters = |(key, _): &(String, String)| !key.starts_with("log.") && !FREE.contains(&key.as_str());
-            config.flat().into_iter().filter(matters).collect()
-        };
-        let (here, there) = (of(self), of(other));
-        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
-        let key = here.keys().chain(there.keys()).find(|key| here.get(*key) != there.get(*key))?;
-        Some((key.clone(), value(&there, key), value(&here, key)))
+        let matters = |(key, _): &(String, String)| !key.starts_with("log.") && !FREE.contains(&key.as_str());
+        self.flat().into_iter().filter(matters).collect()
     }
 
     /// All settings as dotted keys with their values, for tables of hyper-parameters.

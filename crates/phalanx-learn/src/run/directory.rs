@@ -81,16 +81,7 @@ impl RunDirectory {
     /// # Errors
     /// If another process does so already.
     pub fn lock(&self) -> Result<Lock> {
-        let path = self.path.join(LOCK);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(Error::write(&path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: self.path.display().to_string() }),
-            // Some network disks know no locks; nothing can be promised there.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Lock { _file: file }),
-            Err(TryLockError::Error(error)) => Err(Error::write(&path)(error)),
-        }
+        Lock::of(&self.path)
     }
 
     /// Removes what a kill left half-written; only for who holds the [`lock`](Self::lock).
@@ -148,6 +139,25 @@ impl RunDirectory {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+}
+
+impl Lock {
+    /// Makes the caller the only one who trains in this folder, for as long as the answer lives.
+    ///
+    /// # Errors
+    /// If another process does so already.
+    pub fn of(folder: &Path) -> Result<Self> {
+        let path = folder.join(LOCK);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(Error::write(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.display().to_string() }),
+            // Some network disks know no locks; nothing can be promised there.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Self { _file: file }),
+            Err(TryLockError::Error(error)) => Err(Error::write(&path)(error)),
+        }
+    }
 }
 
 /// The name of a run as CleanRL's tools know it: `CartPole-v1__phalanx__1__1784725501`.
@@ -608,7 +618,7 @@ mod tests {
         let directory = RunDirectory::create(root.path(), &config("dated"), at(0)).unwrap();
         let lock = directory.lock().unwrap();
         let message = directory.lock().unwrap_err().to_string();
-        assert!(message.ends_with("is being trained by another process: wait for it or stop it"), "{message}");
+        assert!(message.ends_with("is being worked on by another process: wait for it or stop it"), "{message}");
         fs::write(directory.path().join(".tmp-x"), "").unwrap();
         directory.remove_unfinished(&lock).unwrap();
         assert!(!directory.path().join(".tmp-x").exists());

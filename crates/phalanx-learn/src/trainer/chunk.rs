@@ -2,8 +2,7 @@
 //!
 //! The driver looks for Ctrl-C, shows how far a run is, and logs, evaluates and stores what is due. Between two looks an
 //! agent learns for `scan_chunk_size` steps of each environment, or to the next log, evaluation or checkpoint if that
-//! is nearer. A unit of an agent's work is never cut: neither a roll-out with the updates that follow it, nor what the
-//! shards of a table do between two merges. A chunk that is shorter is therefore one unit.
+//! is nearer. A roll-out with the updates that follow it is never cut: a chunk that is shorter is one of these.
 
 use crate::error::Result;
 use crate::learner::{Learner, Report};

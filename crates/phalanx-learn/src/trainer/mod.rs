@@ -212,6 +212,10 @@ impl<'a> Trainer<'a> {
         (self.progress.global_step, self.progress.first_step) = (step, step);
         self.progress.eval_return = self.results.eval_metrics.mean_return.last().copied();
         self.progress.stored = Some(step);
+        // It may have been good enough already, and been killed before its results were written.
+        if self.results.eval_metrics.global_steps.last() == Some(&step) {
+            self.end_if_good_enough();
+        }
         Ok(())
     }
 

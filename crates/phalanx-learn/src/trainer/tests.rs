@@ -82,7 +82,10 @@ fn a_run_that_is_good_enough_is_complete() {
     assert_eq!(early.eval_metrics.mean_return, means[..=reached]);
     assert_eq!(early.agent_state.global_step, all.eval_metrics.global_steps[reached]);
     // The last evaluation always counts, also when it was not known beforehand to be the last one.
-    assert!(early.run_dir.unwrap().join("episodes").is_dir());
+    assert!(early.run_dir.as_ref().unwrap().join("episodes").is_dir());
+    // Killed after its last checkpoint and before its results: there is nothing left to learn.
+    let options = TrainOptions { resume_from: Some(&early.agent_state), ..TrainOptions::default() };
+    assert_eq!(trained(&config, options).agent_state.global_step, early.agent_state.global_step);
     let beyond = dqn(&[("eval_stop_return", "1e9")]);
     assert_eq!(metrics(&trained(&beyond, TrainOptions::default())), metrics(&all));
 }

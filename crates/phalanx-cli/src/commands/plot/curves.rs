@@ -1,5 +1,6 @@
 //! Curves of runs, which of them belong together, and their mean with its interval.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -54,16 +55,14 @@ impl IntervalKind {
     }
 }
 
-/// A setting that makes a run another one: neither its seed nor what changes no result.
-fn distinguishes(key: &str) -> bool {
-    !(matches!(key, "run.seed" | "run.threads" | "run.scan_chunk_size") || key.starts_with("log."))
-}
-
 /// Keys and values, in order.
-type Settings = Vec<(String, String)>;
+type Settings = BTreeMap<String, String>;
 
+/// What makes a run another one: neither its seed nor what changes no result.
 fn settings(config: &Config) -> Settings {
-    config.flat().into_iter().filter(|(key, _)| distinguishes(key)).collect()
+    let mut settings = config.that_matters();
+    settings.remove("run.seed");
+    settings
 }
 
 /// Curves by their settings, in the order of their first appearance, with names that tell them apart.
@@ -91,7 +90,7 @@ pub(super) fn groups(curves: Vec<Curve>) -> Vec<Group> {
             // Agents have settings of their own: only those of the same kind are compared.
             let alike = || (0..groups.len()).filter(|other| kinds[*other] == kinds[this]).map(|other| &groups[other].0);
             for (key, value) in &groups[this].0 {
-                let same = |other: &Settings| other.iter().any(|(k, v)| k == key && v == value);
+                let same = |other: &Settings| other.get(key) == Some(value);
                 if !alike().all(same) {
                     let short = key.rsplit('.').next().unwrap_or(key);
                     parts.push(format!("{short} {value}"));

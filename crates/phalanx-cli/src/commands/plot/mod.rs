@@ -221,7 +221,7 @@ fn read(args: &PlotArgs) -> Result<Vec<Curve>, Failure> {
     // The same run twice would pass for two seeds.
     let mut different: Vec<Curve> = Vec::with_capacity(curves.len());
     for curve in curves {
-        match different.iter().find(|other| other.config == curve.config) {
+        match different.iter().find(|other| other.config.difference(&curve.config).is_none()) {
             Some(other) => say!(
                 "warning: left out: {} has the settings and the seed of {}",
                 curve.run.display(),

@@ -152,12 +152,6 @@ fn run(task: &Task, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -
 /// The last value of the metric.
 fn judged(run: &Path, metric: &str) -> Result<f64, Error> {
     let log = Log::read(run)?;
-    match log.points(metric) {
-        // Written only where there was a violation.
-        Err(_) if metric == "eval/cost/mean" => Ok(0.0),
-        points => points?
-            .last()
-            .map(|point| point.value)
-            .ok_or_else(|| Error::Value { name: metric.to_owned(), why: "it was never a number".to_owned() }),
-    }
+    let last = log.points(metric)?.last().map(|point| point.value);
+    last.ok_or_else(|| Error::Value { name: metric.to_owned(), why: "it was never a number".to_owned() })
 }

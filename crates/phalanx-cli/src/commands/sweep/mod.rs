@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use phalanx_learn::run::directory::Lock;
 use phalanx_learn::sweep::{Plan, plain};
 use phalanx_learn::trainer;
 use serde::Serialize;
@@ -97,6 +98,8 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         }
     };
 
+    // Until the end: what is left of unfinished runs is removed, which must not be another process's work.
+    let _lock = Lock::of(&folder)?;
     let tasks: Vec<Task> = plan.runs().map(|run| Task::new(&plan, &folder, run)).collect();
     let mut outcomes = Vec::with_capacity(tasks.len());
     for task in &tasks {
