@@ -51,13 +51,15 @@ fn the_category_rl_measures_decisions_updates_training_and_solving() {
 #[test]
 fn builds_are_compared_on_an_agent_s_work() {
     let folder = tempfile::tempdir().unwrap();
-    let case = "CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100";
+    // The second is the example of docs/benchmarks.md.
+    let cases = ["CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100", "CartPole-v1/gradient_update/n8/t1/dqn"];
     let plan = ["--pairs", "2", "--samples", "24", "--sample-ms", "1", "--looks", "1", "--margin", "99"];
     let phalanx = env!("CARGO_BIN_EXE_phalanx");
-    let ab = ["bench", "ab", phalanx, phalanx, "--case", case, "--json", "--quiet"];
+    let ab = ["bench", "ab", phalanx, phalanx, "--case", cases[0], "--case", cases[1], "--json", "--quiet"];
     let output = run(folder.path(), &[&ab[..], &plan].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    assert_eq!((&report["same_work"], &report["cases"][0]["case"]), (&true.into(), &case.into()));
+    let measured = [0, 1].map(|at| report["cases"][at]["case"].as_str().unwrap());
+    assert_eq!((&report["same_work"], measured), (&true.into(), cases));
     assert_ne!(output.status.code(), Some(14), "both learn the same");
 }
 
