@@ -120,6 +120,7 @@ fn training_is_tuned_and_learns_the_same() {
     let tune = ["autotune", "--env", "cartpole", "--num-envs", "8", "--sample-ms", "1", "--time-budget", "3"];
     let dqn = json(folder.path(), &[&tune[..], &["--agent", "dqn", "--buffer-size", "300", "--json"]].concat());
     assert!(dqn["key"].as_str().unwrap().contains(":dqn:8:") && dqn["key"].as_str().unwrap().contains(":buf300"));
+    assert!(dqn["key"].as_str().unwrap().contains(":eval"), "evaluations end a chunk: {dqn}");
     let table = stdout(folder.path(), &[&tune[..], &["--agent", "ppo", "--threads", "1"]].concat());
     assert!(table.contains("memory        ") && table.contains("chunk   32    ok"), "{table}");
     assert!(!table.contains("chunk    8"), "a roll-out of 32 steps is never cut: {table}");
