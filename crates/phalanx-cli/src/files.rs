@@ -1,9 +1,11 @@
-//! Files are read whole and written whole or not at all, and what cannot be made again is never replaced.
+//! Files are read whole, and what cannot be made again is never replaced.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use phalanx_core::snapshot;
+pub(crate) use phalanx_lab::files::write_atomically;
+use phalanx_lab::files::{folder_of, temporary};
 use serde::de::IgnoredAny;
 
 use crate::commands::rollout::STATE_KIND;
@@ -110,40 +112,6 @@ pub(crate) fn check_target(path: &Path, kind: Kind) -> Result<PathBuf, Failure> 
     }
     temporary(&target).map_err(|error| refuse(&error.kind()))?;
     Ok(target)
-}
-
-/// Writes a file so that it is there complete or not at all.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let write = || -> io::Result<()> {
-        let mut file = temporary(path)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| Failure::Write { what: path.display().to_string(), error })
-}
-
-/// A file beside `path` that is gone when dropped; its name tells what it was for.
-fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let prefix = format!(".{name}.tmp-");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // As any other file the user makes: limited by the umask only.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder_of(path))
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 #[cfg(test)]

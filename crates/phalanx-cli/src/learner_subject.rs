@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use phalanx_envs::registry;
+use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::memory_model::MemoryModel;
 use phalanx_lab::autotune::{AgentTimes, Loop, Subject};
 use phalanx_lab::workload::Work;
@@ -16,6 +17,7 @@ use phalanx_learn::trainer::advance_chunk;
 
 use crate::failure::Failure;
 use crate::learning::{Decisions, begin, kept, learner};
+use crate::workloads::stopped;
 
 /// An environment with an agent that learns.
 pub(crate) struct LearnerSubject {
@@ -55,9 +57,12 @@ impl LearnerSubject {
         buffer_size(&self.config)
     }
 
-    /// Steps of each environment that are made in one go: a roll-out.
-    pub(crate) fn unit(&self) -> Option<usize> {
-        self.config.agent.rollout_steps()
+    /// When control returns to the driver in any case. Evaluations end a chunk of agents that can stop anywhere.
+    pub(crate) fn schedule(&self) -> Schedule {
+        let rollout_steps = self.config.agent.rollout_steps();
+        let every = usize::try_from(self.config.run.eval_frequency).ok();
+        let eval_frequency = every.filter(|every| *every > 0 && rollout_steps.is_none());
+        Schedule { eval_frequency, rollout_steps }
     }
 
     /// The most environments that fit into a budget. A buffer grows with them where it would not hold a step of all.
@@ -80,7 +85,7 @@ impl LearnerSubject {
             Failure::Learn(phalanx_learn::Error::Setting { key, .. }) if key == "agent.buffer_size" => {
                 Error::OutOfMemory { bytes: self.model.bytes(num_envs, buffer_size(&self.config).unwrap_or(0), 1) }
             }
-            other => refused(other),
+            other => stopped(other),
         })
     }
 }
@@ -197,13 +202,13 @@ impl Subject for LearnerSubject {
         const DECISIONS: usize = 1000;
         let mut learner = self.learner(self.profile_envs(), 1)?;
         let alone = sized(&self.config, 1, 1);
-        let mut decisions = Decisions::new(&alone, learner.as_ref()).map_err(refused)?;
+        let mut decisions = Decisions::new(&alone, learner.as_ref()).map_err(stopped)?;
         let start = Instant::now();
         std::hint::black_box((0..DECISIONS).fold(0, |hash, _| hash ^ decisions.decide()));
         let forward = start.elapsed().as_secs_f64() * 1e6 / DECISIONS as f64;
-        begin(learner.as_mut()).map_err(learnt)?;
+        begin(learner.as_mut()).map_err(stopped)?;
         let start = Instant::now();
-        let rows = learner.relearn(&mut Report::default()).map_err(learnt)?;
+        let rows = learner.relearn(&mut Report::default()).map_err(stopped)?;
         let update = start.elapsed().as_secs_f64() * 1e6;
         Ok(AgentTimes { forward_us: Some(forward), update_us: (rows > 0).then_some(update) })
     }
@@ -213,14 +218,6 @@ impl Subject for LearnerSubject {
         let running = Running { learner, num_envs: num_envs as u64, steps_made: self.steps_made.clone() };
         Ok(Box::new(running))
     }
-}
-
-fn refused(failure: Failure) -> Error {
-    Error::Subject(failure.to_string())
-}
-
-fn learnt(error: phalanx_learn::Error) -> Error {
-    Error::Subject(error.to_string())
 }
 
 struct Running {
@@ -236,7 +233,7 @@ impl Loop for Running {
         let mut report = Report::default();
         while self.learner.global_step() < goal {
             let chunk = Some(chunk as u64 * self.num_envs);
-            advance_chunk(self.learner.as_mut(), chunk, goal, &mut report).map_err(learnt)?;
+            advance_chunk(self.learner.as_mut(), chunk, goal, &mut report).map_err(stopped)?;
             report.clear();
         }
         let made = self.learner.global_step();

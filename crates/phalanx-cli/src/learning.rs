@@ -1,14 +1,16 @@
 //! Cases of the lab in which an agent learns: training, decisions alone, updates alone, and whole runs until the task
 //! is solved.
 
-use phalanx_core::batch::{Actions, ActionsMut, Autoreset, BatchConfig};
+use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_envs::registry;
-use phalanx_lab::case::{CaseSpec, LEARNERS};
+use phalanx_lab::Result;
+use phalanx_lab::case::CaseSpec;
 use phalanx_lab::memory;
 use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{Word, mix};
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
+use phalanx_learn::evaluation::Choice;
 use phalanx_learn::learner::{Greedy, Learner, Report};
 use phalanx_learn::run::agents::AgentConfig;
 use phalanx_learn::run::config::{Config, create_config};
@@ -17,6 +19,7 @@ use phalanx_learn::world::World;
 
 use crate::failure::Failure;
 use crate::learner_subject::{buffer_size, memory_model};
+use crate::workloads::{check_kind, stopped};
 
 /// Steps of all environments that schedules of a case refer to, and after which they stay as they are.
 const SCHEDULED: usize = 1_000_000;
@@ -36,11 +39,7 @@ pub(crate) fn of_env(settings: &[(String, String)]) -> impl Iterator<Item = (Str
 
 /// The settings of a case. An agent with a buffer learns from the first transition on: what comes before is no training.
 pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
-    if !LEARNERS.contains(&case.agent.as_str()) {
-        let known = LEARNERS.join(", ");
-        let why = format!("the kind {} needs an agent that learns ({known}), but has '{}'", case.kind, case.agent);
-        return Err(Failure::input(why));
-    }
+    check_kind(case.kind, &case.agent)?;
     if case.safety != "enforce" {
         return Err(Failure::input(format!("the safety mode is '{}', but agents learn with enforce", case.safety)));
     }
@@ -121,7 +120,7 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
         Kind::PolicyForward => {
             Box::new(Forward { decisions: Decisions::new(&config, learner.as_ref())?, proof: Proof::default(), memory })
         }
-        _ => return Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind))),
+        _ => unreachable!("{} is none in which an agent learns", case.kind),
     })
 }
 
@@ -170,11 +169,11 @@ struct Training {
 }
 
 impl Workload for Training {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         let start = self.learner.global_step();
         for _ in 0..iterations {
             advance_chunk(self.learner.as_mut(), Some(self.chunk), u64::MAX, &mut self.proof.report)
-                .expect("training that goes on");
+                .map_err(stopped)?;
             match self.is_repeatable {
                 true => self.proof.take(),
                 // What it learns depends on which thread was first, and so does what happens to it.
@@ -183,7 +182,7 @@ impl Workload for Training {
         }
         let made = self.learner.global_step();
         self.proof.word(made);
-        Work { steps: made - start, checksum: self.proof.hash }
+        Ok(Work { steps: made - start, checksum: self.proof.hash })
     }
 
     fn memory(&self) -> WorkloadMemory {
@@ -199,24 +198,18 @@ struct Updates {
 }
 
 impl Workload for Updates {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         let mut steps = 0;
         for _ in 0..iterations {
-            steps += self.learner.relearn(&mut self.proof.report).expect("updates that go on");
+            steps += self.learner.relearn(&mut self.proof.report).map_err(stopped)?;
             self.proof.take();
         }
-        Work { steps, checksum: self.proof.hash }
+        Ok(Work { steps, checksum: self.proof.hash })
     }
 
     fn memory(&self) -> WorkloadMemory {
         self.memory
     }
-}
-
-/// Actions of the kind that an environment takes.
-enum Chosen {
-    Discrete(Vec<i32>),
-    Continuous(Vec<f32>),
 }
 
 /// Decisions on observations that were made beforehand.
@@ -225,7 +218,7 @@ pub(crate) struct Decisions {
     /// Observations and masks of some steps, after which they repeat.
     seen: Vec<(Vec<f32>, Vec<bool>)>,
     calls: usize,
-    chosen: Chosen,
+    chosen: Choice,
     num_envs: u64,
 }
 
@@ -243,10 +236,7 @@ impl Decisions {
             ..BatchConfig::default()
         })?;
         let mut world = World::new(batch, config.agent.frames())?;
-        let action = &world.spec().action;
-        let len = num_envs * action.components();
-        let chosen =
-            if action.is_discrete() { Chosen::Discrete(vec![0; len]) } else { Chosen::Continuous(vec![0.0; len]) };
+        let chosen = Choice::of(&world.spec().action, num_envs);
         let mut policy = learner.greedy();
         policy.forget(&vec![true; num_envs]);
         let mut decisions = Self { policy, seen: Vec::new(), calls: 0, chosen, num_envs: num_envs as u64 };
@@ -254,11 +244,7 @@ impl Decisions {
             decisions.seen.push((world.obs().to_vec(), world.masks().to_vec()));
             decisions.calls = decisions.seen.len() - 1;
             decisions.decide();
-            let actions = match &decisions.chosen {
-                Chosen::Discrete(all) => Actions::Discrete(all),
-                Chosen::Continuous(all) => Actions::Continuous(all),
-            };
-            world.step(actions, &mut Report::default())?;
+            world.step(decisions.chosen.actions(), &mut Report::default())?;
         }
         decisions.calls = 0;
         Ok(decisions)
@@ -267,16 +253,12 @@ impl Decisions {
     /// Decides once for each environment; answers a hash of what was chosen.
     pub(crate) fn decide(&mut self) -> u64 {
         let (obs, masks) = &self.seen[self.calls % self.seen.len()];
-        let actions = match &mut self.chosen {
-            Chosen::Discrete(all) => ActionsMut::Discrete(all),
-            Chosen::Continuous(all) => ActionsMut::Continuous(all),
-        };
-        self.policy.act(obs, masks, actions);
+        self.policy.act(obs, masks, self.chosen.out());
         self.calls += 1;
         let add = |sum: u64, word: u64| sum.wrapping_mul(31).wrapping_add(word);
         match &self.chosen {
-            Chosen::Discrete(all) => all.iter().fold(0, |sum, choice| add(sum, *choice as u64)),
-            Chosen::Continuous(all) => all.iter().fold(0, |sum, value| add(sum, value.word())),
+            Choice::Discrete(all) => all.iter().fold(0, |sum, choice| add(sum, *choice as u64)),
+            Choice::Continuous(all) => all.iter().fold(0, |sum, value| add(sum, value.word())),
         }
     }
 }
@@ -289,12 +271,12 @@ struct Forward {
 }
 
 impl Workload for Forward {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         for _ in 0..iterations {
             let chosen = self.decisions.decide();
             self.proof.word(chosen);
         }
-        Work { steps: iterations * self.decisions.num_envs, checksum: self.proof.hash }
+        Ok(Work { steps: iterations * self.decisions.num_envs, checksum: self.proof.hash })
     }
 
     fn memory(&self) -> WorkloadMemory {
@@ -350,11 +332,13 @@ impl Solving {
 }
 
 impl Workload for Solving {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         for _ in 0..iterations {
-            let (_, steps) = self.solve().expect("a run that has been made before");
-            assert_eq!(steps, self.steps, "the same seed learns the same");
+            let (_, steps) = self.solve().map_err(stopped)?;
+            if steps != self.steps {
+                return Err(stopped(format!("a run of {} steps took {steps} the next time", self.steps)));
+            }
         }
-        Work { steps: iterations, checksum: self.hash }
+        Ok(Work { steps: iterations, checksum: self.hash })
     }
 }

@@ -5,10 +5,10 @@
 //! | 0 | done (also when the reader of a pipe has gone) |
 //! | 1 | something outside of the input failed, such as writing a file |
 //! | 2 | the input is wrong; one sentence on stderr says what, where and what is allowed |
-//! | 10 | regressed, or a key figure in alarm |
+//! | 10 | regressed, a leak, or a key figure in alarm |
 //! | 11 | inconclusive, where a clear answer was asked for |
 //! | 12 | too noisy to tell |
-//! | 13 | the sides of a comparison measure different things |
+//! | 13 | nothing can be compared with the baseline |
 //! | 14 | the sides of a comparison computed different things |
 //! | 130 | Ctrl-C ended a measurement or a training; one line on stderr says where the part is that was done |
 //! | 143 | the same, by SIGTERM, of a training |

@@ -20,6 +20,7 @@ use phalanx_lab::{Error, hash};
 
 use crate::args::{EnvArgs, PolicyArgs};
 use crate::failure::Failure;
+use crate::workloads::stopped;
 
 /// An environment under one of the built-in policies.
 pub(crate) struct RolloutSubject {
@@ -96,11 +97,11 @@ impl Subject for RolloutSubject {
     }
 
     fn agent_times(&self) -> phalanx_lab::Result<AgentTimes> {
-        let probe = self.entry.probe(&self.config, Precision::F32).map_err(refused)?;
+        let probe = self.entry.probe(&self.config, Precision::F32).map_err(stopped)?;
         let mut memory = PolicyMemory::default();
         let start = Instant::now();
         for tick in 0..DECISIONS {
-            std::hint::black_box(probe.decide(&self.policy, tick, &mut memory).map_err(refused)?);
+            std::hint::black_box(probe.decide(&self.policy, tick, &mut memory).map_err(stopped)?);
         }
         let forward_us = start.elapsed().as_secs_f64() * 1e6 / DECISIONS as f64;
         Ok(AgentTimes { forward_us: Some(forward_us), update_us: Some(0.0) })
@@ -114,15 +115,11 @@ impl Subject for RolloutSubject {
             phalanx_core::Error::OutOfRange { ref what, .. } if what.starts_with("the memory") => {
                 Error::OutOfMemory { bytes: self.model.bytes(num_envs, 0, 1) }
             }
-            other => refused(other),
+            other => stopped(other),
         })?;
         let rollout = Rollout::new(self.policy.clone(), batch.as_ref());
         Ok(Box::new(Running { batch, rollout, steps_made: self.steps_made.clone() }))
     }
-}
-
-fn refused(error: phalanx_core::Error) -> Error {
-    Error::Subject(error.to_string())
 }
 
 struct Running {
@@ -133,7 +130,7 @@ struct Running {
 
 impl Loop for Running {
     fn advance(&mut self, steps: usize, chunk: usize) -> phalanx_lab::Result<Work> {
-        self.rollout.run(self.batch.as_mut(), steps, chunk, |_| true).map_err(refused)?;
+        self.rollout.run(self.batch.as_mut(), steps, chunk, |_| true).map_err(stopped)?;
         let steps = (steps * self.batch.num_envs()) as u64;
         self.steps_made.set(self.steps_made.get() + steps);
         Ok(Work { steps, checksum: self.rollout.checksum() })

@@ -10,7 +10,8 @@ use phalanx_core::rollout::Rollout;
 use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
-use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
+use phalanx_lab::Result;
+use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE, LEARNERS};
 use phalanx_lab::format::format_bytes;
 use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
@@ -23,14 +24,36 @@ use crate::commands::autotune;
 use crate::failure::Failure;
 use crate::learning;
 
+/// Whether a kind can be measured, and with this agent: the one place that knows which go together.
+pub(crate) fn check_kind(kind: Kind, agent: &str) -> Result<(), Failure> {
+    let learner = LEARNERS.contains(&agent);
+    let (fits, needs) = match kind {
+        Kind::EngineKernel | Kind::PopulationTraining => {
+            return Err(Failure::input(format!("the kind {kind} cannot be measured: it is known in records only")));
+        }
+        Kind::FusedRandomRollout | Kind::HostApiRandom => (agent == "random", "has random actions".to_owned()),
+        Kind::PolicyRollout => (agent != "random" && !learner, "needs an agent that only acts, such as pid".to_owned()),
+        Kind::Training | Kind::PolicyForward | Kind::GradientUpdate | Kind::TimeToSolve => {
+            (learner, format!("needs an agent that learns ({})", LEARNERS.join(", ")))
+        }
+    };
+    if fits { Ok(()) } else { Err(Failure::input(format!("the kind {kind} {needs}, but the agent is {agent}"))) }
+}
+
+/// Work that cannot go on, as the lab hears of it.
+pub(crate) fn stopped(error: impl std::fmt::Display) -> phalanx_lab::Error {
+    phalanx_lab::Error::Subject(error.to_string())
+}
+
 /// Builds the workload of a case.
 pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+    check_kind(case.kind, &case.agent)?;
     if case.kind.learns() {
         return learning::of(case);
     }
     let batch = registry::find(&case.env)?.batch(&config(case)?)?;
     match case.kind {
-        Kind::FusedRandomRollout | Kind::PolicyRollout | Kind::EngineKernel => {
+        Kind::FusedRandomRollout | Kind::PolicyRollout => {
             let rollout = rollout(case, batch.as_ref())?;
             Ok(Box::new(RolloutWork { batch, rollout, chunk: case.scan_chunk_size }))
         }
@@ -42,9 +65,7 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
             Element::F32 => Box::new(HostApiWork::<f32>::new(batch, case)),
             Element::I8 => Box::new(HostApiWork::<i8>::new(batch, case)),
         }),
-        Kind::Training | Kind::PolicyForward | Kind::GradientUpdate | Kind::TimeToSolve | Kind::PopulationTraining => {
-            unreachable!("an agent learns")
-        }
+        _ => unreachable!("{} is none that only acts", case.kind),
     }
 }
 
@@ -112,10 +133,10 @@ struct RolloutWork {
 }
 
 impl Workload for RolloutWork {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         let steps = self.chunk * iterations as usize;
-        self.rollout.run(self.batch.as_mut(), steps, self.chunk, |_| true).expect("a policy that fits the batch");
-        Work { steps: (steps * self.batch.num_envs()) as u64, checksum: self.rollout.checksum() }
+        self.rollout.run(self.batch.as_mut(), steps, self.chunk, |_| true).map_err(stopped)?;
+        Ok(Work { steps: (steps * self.batch.num_envs()) as u64, checksum: self.rollout.checksum() })
     }
 
     fn memory(&self) -> WorkloadMemory {
@@ -191,11 +212,11 @@ impl<T: ObsElement + Word> HostApiWork<T> {
 }
 
 impl<T: ObsElement + Word> Workload for HostApiWork<T> {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         let mut resets = 0;
         for i in 1..=iterations {
             let actions = self.actions.row(self.calls);
-            self.batch.step_into(actions, self.buffers.out()).expect("actions of the action space");
+            self.batch.step_into(actions, self.buffers.out()).map_err(stopped)?;
             self.calls += 1;
             let StepBuffers { obs, rewards, terminated, truncated, .. } = &self.buffers;
             if self.next_step {
@@ -210,10 +231,10 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
                 }
             }
         }
-        Work {
+        Ok(Work {
             steps: iterations * self.batch.num_envs() as u64 - resets,
             checksum: checksum::total(self.checksums.iter().copied()),
-        }
+        })
     }
 
     fn memory(&self) -> WorkloadMemory {
@@ -256,7 +277,7 @@ pub(crate) fn spec(case: &CaseSpec) -> Result<EnvSpec, Failure> {
 /// The checksum of `steps` steps of a case from its seed; neither the chunk size nor the threads change it.
 pub(crate) fn checksum_of_run(case: &CaseSpec, steps: usize) -> Result<u64, Failure> {
     if case.kind == Kind::HostApiRandom {
-        return Ok(of(case)?.run(steps as u64).checksum);
+        return Ok(of(case)?.run(steps as u64)?.checksum);
     }
     let mut batch = registry::find(&case.env)?.batch(&config(case)?)?;
     let mut rollout = rollout(case, batch.as_ref())?;
@@ -292,14 +313,14 @@ impl<T: ObsElement> ResetWork<T> {
 }
 
 impl<T: ObsElement + Word> Workload for ResetWork<T> {
-    fn run(&mut self, iterations: u64) -> Work {
+    fn run(&mut self, iterations: u64) -> Result<Work> {
         for _ in 0..iterations {
-            self.batch.reset_into(Reset::All, T::wrap(&mut self.obs)).expect("observations of the right length");
+            self.batch.reset_into(Reset::All, T::wrap(&mut self.obs)).map_err(stopped)?;
         }
         // One row is enough: the others were written by the same loop.
         let row = self.obs.len() / self.batch.num_envs();
         self.checksum.step(&self.obs[..row], 0.0, false, false);
-        Work { steps: iterations, checksum: checksum::total([self.checksum]) }
+        Ok(Work { steps: iterations, checksum: checksum::total([self.checksum]) })
     }
 }
 
@@ -315,8 +336,9 @@ mod tests {
             ..CaseSpec::host_api("CartPole-v1", 3)
         };
         let mut work = of(&short).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(work.run(5).steps, 9);
-        assert_eq!(work.run(1).steps, 0, "the step before it ended all episodes");
-        assert_eq!(work.run(2).steps, 3);
+        let mut steps = |iterations| work.run(iterations).unwrap().steps;
+        assert_eq!(steps(5), 9);
+        assert_eq!(steps(1), 0, "the step before it ended all episodes");
+        assert_eq!(steps(2), 3);
     }
 }

@@ -169,6 +169,8 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["doctor", "--pairs", "5", "--measured-pairs", "5"], "can only be drawn from more"),
         (&["suite", "--categories", "kernels"], "'kernel'"),
         (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/training/n8/pid"], "needs an agent that learns"),
+        (&["ab", PHALANX, PHALANX, "--case", "CartPole-v1/policy_rollout/n8"], "needs an agent that only acts"),
+        (&["profile", "CartPole-v1/engine_kernel/n8"], "cannot be measured"),
         (&["suite", "--kpi", "missing.toml"], "missing.toml"),
         (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
         (&["safety", "--env", "CartPole-v1"], "environment with constraints"),

@@ -50,13 +50,15 @@ fn the_category_rl_measures_decisions_updates_training_and_solving() {
 #[test]
 fn builds_are_compared_on_an_agent_s_work() {
     let folder = tempfile::tempdir().unwrap();
-    let case = "CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100";
+    // The second is the example of docs/benchmarks.md.
+    let cases = ["CartPole-v1/training/n4/t1/k8/dqn/run.buffer_size=100", "CartPole-v1/gradient_update/n8/t1/dqn"];
     let plan = ["--pairs", "2", "--samples", "24", "--sample-ms", "1", "--looks", "1", "--margin", "99"];
     let phalanx = env!("CARGO_BIN_EXE_phalanx");
-    let ab = ["bench", "ab", phalanx, phalanx, "--case", case, "--json", "--quiet"];
+    let ab = ["bench", "ab", phalanx, phalanx, "--case", cases[0], "--case", cases[1], "--json", "--quiet"];
     let output = run(folder.path(), &[&ab[..], &plan].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    assert_eq!((&report["same_work"], &report["cases"][0]["case"]), (&true.into(), &case.into()));
+    let measured = [0, 1].map(|at| report["cases"][at]["case"].as_str().unwrap());
+    assert_eq!((&report["same_work"], measured), (&true.into(), cases));
     assert_ne!(output.status.code(), Some(14), "both learn the same");
 }
 
@@ -118,6 +120,7 @@ fn training_is_tuned_and_learns_the_same() {
     let tune = ["autotune", "--env", "cartpole", "--num-envs", "8", "--sample-ms", "1", "--time-budget", "3"];
     let dqn = json(folder.path(), &[&tune[..], &["--agent", "dqn", "--buffer-size", "300", "--json"]].concat());
     assert!(dqn["key"].as_str().unwrap().contains(":dqn:8:") && dqn["key"].as_str().unwrap().contains(":buf300"));
+    assert!(dqn["key"].as_str().unwrap().contains(":eval"), "evaluations end a chunk: {dqn}");
     // A preset that shows the agent sixteen frames at once.
     let frames = ["autotune", "--env", "gene-circuit", "--num-envs", "16", "--sample-ms", "1", "--time-budget", "3"];
     let pqn = json(folder.path(), &[&frames[..], &["--agent", "pqn", "--threads", "1", "--json"]].concat());

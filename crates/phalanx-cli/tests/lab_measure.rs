@@ -444,9 +444,10 @@ fn bad_input_is_refused_in_one_sentence() {
     let throughput = |more: &[&'static str]| [&["bench", "throughput"], &results[..], more].concat();
     refused(&throughput(&["--env", "cartpol"]), "did you mean 'cartpole'");
     refused(&throughput(&["--kind", "fused_rollout"]), "did you mean 'fused_random_rollout'");
-    refused(&throughput(&["--kind", "policy_rollout"]), "name an agent");
+    refused(&throughput(&["--kind", "policy_rollout"]), "needs an agent that only acts");
     refused(&throughput(&["--agent", "pidd"]), "unknown policy 'pidd'");
-    refused(&throughput(&["--agent", "bangbang", "--kind", "host_api_random"]), "--agent is bangbang");
+    refused(&throughput(&["--agent", "ppo"]), "--agent is ppo, which learns");
+    refused(&throughput(&["--agent", "bangbang", "--kind", "host_api_random"]), "the agent is bangbang");
     refused(&throughput(&["--full", "--num-envs", "3"]), "cannot be used with");
     refused(&throughput(&["--num-envs", "0"]), "at least 1");
     refused(

@@ -36,6 +36,29 @@ fn refused(arguments: &[&str], part: &str) {
 }
 
 #[test]
+fn runs_that_ended_early_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().to_str().unwrap();
+    let tiny = ["--num-envs", "8", "--processes", "1", "--samples", "2", "--sample-ms", "1", "--time-budget", "0"];
+    let measured = json(&[&["bench", "throughput", "--results-dir", results, "--json", "--quiet"][..], &tiny].concat());
+    let plot = ["bench", "plot", "--results-dir", results];
+    let plotted = || json(&[&plot[..], &["--json"]].concat())["interrupted"].clone();
+    assert_eq!(plotted(), serde_json::json!([]));
+    // Without its last summary it is what a kill would have left.
+    let records = measured["records"].as_str().unwrap();
+    let text = std::fs::read_to_string(records).unwrap();
+    let last = text.lines().filter(|line| line.contains(r#""type":"summary""#)).count();
+    let mut summaries = 0;
+    let kept = text.lines().filter(|line| {
+        summaries += usize::from(line.contains(r#""type":"summary""#));
+        !line.contains(r#""type":"summary""#) || summaries < last
+    });
+    std::fs::write(records, kept.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    assert_eq!(plotted(), serde_json::json!([measured["run_id"]]));
+    assert!(stdout(&plot).contains("1 of the runs ended early"));
+}
+
+#[test]
 fn figures_are_drawn_where_there_is_data() {
     let folder = tempfile::tempdir().unwrap();
     let rates = write(folder.path(), "throughput_cpu_20260722_130501.csv", THROUGHPUT);

@@ -36,6 +36,10 @@ pub struct Baseline {
     /// What was timed; only runs of the same kind are compared.
     #[serde(default)]
     pub kind: Option<Kind>,
+    /// A hash of all parameters of its single environment, threads among them; only runs of the same are compared. Older
+    /// files, and those of other programs, have none.
+    #[serde(default)]
+    pub case_version: Option<String>,
     /// Where it ran.
     pub system_info: SystemInfo,
     /// How the environment was configured.
@@ -220,9 +224,12 @@ impl Baseline {
         Timestamp::from_unix_seconds(self.timestamp)
     }
 
-    /// Whether the two differ in nothing but the code: same machine, environment and kind.
+    /// Whether the two differ in nothing but the code: same machine, environment, kind and parameters.
     fn same_series(&self, other: &Self) -> bool {
-        self.env == other.env && self.kind == other.kind && self.system_info.same_machine(&other.system_info)
+        self.env == other.env
+            && self.kind == other.kind
+            && self.case_version == other.case_version
+            && self.system_info.same_machine(&other.system_info)
     }
 
     /// `[tag] description`, cut to the width of its column.
@@ -444,6 +451,9 @@ mod tests {
         assert_eq!(changes(&[run(1.0, 0.0, 1.0), run(2.0, 100.0, 1.0)]), [None, None], "previous is 0");
         let other_env = Baseline { env: Some("CartPole-v1".to_owned()), ..run(2.0, 100.0, 1.0) };
         assert_eq!(changes(&[run(1.0, 100.0, 1.0), other_env]), [None, None]);
+        let version = |version: &str| Baseline { case_version: Some(version.to_owned()), ..run(1.0, 100.0, 1.0) };
+        assert_eq!(changes(&[version("a"), version("b"), version("a")]), [None, None, Some(0.0)], "other threads");
+        assert_eq!(changes(&[run(1.0, 100.0, 1.0), version("a")]), [None, None], "which threads it had is unknown");
         assert_eq!(compare(&[run(1.0, 1.0, 1.0), run(2.0, 1.0, 1.0)], 50)[1].batch_change_percent, None, "it failed");
         let mut nameless = run(1.0, 100.0, 1.0);
         nameless.system_info.cpu_model = None;

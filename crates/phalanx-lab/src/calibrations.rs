@@ -27,13 +27,6 @@ const BIAS_CONFIDENCE: f64 = 0.99;
 /// The version of the files that are written.
 const SCHEMA_VERSION: u64 = 1;
 
-/// The folder in which Phalanx keeps what it learns of a machine: `PHALANX_CACHE_DIR`, else `.phalanx` in the home
-/// folder; none if neither is known.
-pub fn cache_folder() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("PHALANX_CACHE_DIR").or_else(|| variable("HOME").map(|home| home.join(".phalanx")))
-}
-
 /// What a machine shows when a binary is compared with itself on a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredCalibration {

@@ -1,5 +1,4 @@
-//! Campaigns: everything that is measured together, in fresh processes, in random order, in turns where two things
-//! are compared.
+//! Campaigns: everything that is measured together, in fresh processes, in turns where two things are compared.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use serde_json::Map;
 
 use crate::case::CaseSpec;
 use crate::record::{self, Arm, Order, Outliers};
-use crate::stats::bootstrap;
 use crate::stats::descriptive::{self, Outlier, mean, median, quantile};
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
 use crate::stats::paired::Comparison;
@@ -57,7 +55,7 @@ impl Plan {
 /// What one process measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// What it said when it was ready.
+    /// What it said when it was ready, and its memory in the end.
     pub ready: Ready,
     /// All samples, from the first.
     pub timings: Vec<Timing>,
@@ -69,7 +67,7 @@ impl Process {
     /// A process that said it was ready and took these samples.
     pub fn new(ready: Ready, timings: Vec<Timing>) -> Self {
         let times: Vec<f64> = timings.iter().map(Timing::time_per_step).collect();
-        Self { ready, timings, steady: SteadyState::of(&times, 0.0) }
+        Self { ready, timings, steady: SteadyState::of(&times) }
     }
 
     /// Samples before the steady ones.
@@ -141,7 +139,7 @@ pub fn measure_process(binary: &Path, case: &CaseSpec, plan: &Plan) -> Result<Pr
     }
     let iterations = worker.calibrate(nanoseconds(plan.sample))?;
     let timings = (0..plan.samples).map(|_| worker.sample(iterations)).collect::<Result<_>>()?;
-    Ok(Process::new(worker.ready().clone(), timings))
+    Ok(Process::new(worker.finish()?, timings))
 }
 
 /// A side of a comparison.
@@ -198,10 +196,10 @@ impl PairRun {
         self.log_ratios().split_off(self.discarded())
     }
 
-    /// Whether the ratio settled; what took too few turns to tell did not. The times themselves need not: where a
-    /// machine changes its speed, sides that take turns change together.
-    pub fn is_steady(&self) -> bool {
-        self.steady().is_some_and(|steady| steady.is_steady())
+    /// Whether the ratio is known not to have settled, which needs turns enough to tell. The times themselves need not
+    /// settle: where a machine changes its speed, sides that take turns change together.
+    pub fn is_unsteady(&self) -> bool {
+        self.steady().is_some_and(|steady| !steady.is_steady())
     }
 
     /// Turns before the ratio settled, at least the first, which finds cold caches.
@@ -216,7 +214,7 @@ impl PairRun {
         let (q1, q3) = (quantile(&logs, 0.25), quantile(&logs, 0.75));
         let (low, high) = (q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1));
         let ratios: Vec<f64> = logs.iter().map(|log| log.clamp(low, high).exp()).collect();
-        SteadyState::of(&ratios, 0.0)
+        SteadyState::of(&ratios)
     }
 }
 
@@ -267,9 +265,8 @@ pub fn compare(
             }
         }
         let [a_timings, b_timings] = timings;
-        let [a_ready, b_ready] = workers.each_ref().map(|worker| worker.ready().clone());
-        drop(workers);
-        let pair = PairRun { clock, order, a: Process::new(a_ready, a_timings), b: Process::new(b_ready, b_timings) };
+        let [a_ready, b_ready] = workers.map(Worker::finish);
+        let pair = PairRun { clock, order, a: Process::new(a_ready?, a_timings), b: Process::new(b_ready?, b_timings) };
         if same_work {
             check_same_work(a.case, &pair)?;
         }
@@ -299,12 +296,16 @@ pub fn compared(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Compari
     of_log_ratios(pairs.iter().map(|pair| median(&pair.steady_log_ratios())), confidence, seed)
 }
 
-/// Compares A with itself: each of its turns with the next. They lie further apart in time than those of A and B, so
-/// this shows at least as much of what the machine did to the comparison.
+/// Compares A with itself: each of its turns with the next but one, in which it has the same place, before or after B.
+/// They are four samples apart and those of A and B one, so this shows at least as much of what the machine did to the
+/// comparison.
 pub fn control(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparison> {
     let of_pair = |pair: &PairRun| {
         let turns = &pair.a.timings[pair.discarded()..];
-        let logs: Vec<f64> = turns.chunks_exact(2).map(|two| pair.log_ratio(&two[0], &two[1])).collect();
+        let logs: Vec<f64> = turns
+            .chunks_exact(4)
+            .flat_map(|four| [pair.log_ratio(&four[0], &four[2]), pair.log_ratio(&four[1], &four[3])])
+            .collect();
         median(&logs)
     };
     of_log_ratios(pairs.iter().map(of_pair), confidence, seed)
@@ -312,9 +313,7 @@ pub fn control(pairs: &[PairRun], confidence: f64, seed: u64) -> Option<Comparis
 
 /// The comparison of sides whose log ratio is known pair by pair.
 pub fn of_log_ratios(logs: impl Iterator<Item = f64>, confidence: f64, seed: u64) -> Option<Comparison> {
-    let pairs: Vec<_> =
-        logs.map(|log| bootstrap::Pair { a: vec![log.exp()], b: vec![1.0], interleaved: true }).collect();
-    Comparison::of(&pairs, confidence, seed).filter(|comparison| comparison.sd.is_finite())
+    Comparison::of(&logs.collect::<Vec<_>>(), confidence, seed).filter(|comparison| comparison.sd.is_finite())
 }
 
 /// What the processes of one arm amount to.
@@ -459,7 +458,7 @@ mod tests {
         let b = a.clone();
         a[21..].iter_mut().for_each(|time| *time *= 3.0);
         let pair = |a: &[f64]| PairRun { clock: Clock::Cpu, order: Order::Ab, a: process(a), b: process(&b) };
-        assert!(pair(&a).is_steady());
+        assert!(!pair(&a).is_unsteady());
         assert_eq!(pair(&a).discarded(), 1);
         // A level that changes near the end is another matter.
         a = b
@@ -467,7 +466,20 @@ mod tests {
             .enumerate()
             .map(|(i, time)| time * if i < 17 { 1.0 } else { 1.2 } + 0.02 * (i % 2) as f64)
             .collect();
-        assert!(!pair(&a).is_steady());
+        assert!(pair(&a).is_unsteady());
+    }
+
+    #[test]
+    fn the_control_sees_what_lasts_longer_than_a_turn() {
+        // Every turn begins with a fast sample and ends with a slow one, so that A has either by turns: no disturbance
+        // that moves it against itself. One that changes every two turns is.
+        let pairs = |time: fn(usize) -> f64| {
+            let a: Vec<f64> = (0..24).map(time).collect();
+            [Order::Ab, Order::Ba].map(|order| PairRun { clock: Clock::Cpu, order, a: process(&a), b: process(&a) })
+        };
+        let moved = |time: fn(usize) -> f64| control(&pairs(time), CONFIDENCE, 1).unwrap().speed_up();
+        assert_eq!(moved(|turn| 10.0 + (turn % 2) as f64), 1.0);
+        assert!(moved(|turn| 10.0 + ((turn + 3) / 2 % 2) as f64) != 1.0);
     }
 
     #[test]

@@ -44,10 +44,17 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 
 /// Writes a file so that it is there complete or not at all; what was there before is replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    filled_temporary(folder_of(path), bytes)
+    filled_temporary(path, bytes)
         .and_then(|file| file.persist(path).map_err(|refused| refused.error))
         .map(|_| ())
         .map_err(Error::write(path))
+}
+
+/// The folder in which Phalanx keeps what it learns of a machine: `PHALANX_CACHE_DIR`, else `.phalanx` in the home
+/// folder; none if neither is known.
+pub fn cache_folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("PHALANX_CACHE_DIR").or_else(|| variable("HOME").map(|home| home.join(".phalanx")))
 }
 
 /// Makes a folder and those above it, if they are not there yet.
@@ -64,7 +71,7 @@ pub fn check_folder(folder: &Path) -> Result<()> {
     if !part.is_dir() {
         return Err(Error::NotAFolder { path: part.to_owned() });
     }
-    let probe = filled_temporary(part, b"");
+    let probe = temporary(&part.join("probe"));
     probe.map(|_| ()).map_err(|error| Error::Folder { path: folder.to_owned(), error })
 }
 
@@ -76,7 +83,7 @@ fn existing_part(folder: &Path) -> &Path {
 /// Writes `stem.extension` in `folder` complete or not at all; if the name is taken, `stem_1.extension` and so on.
 pub fn write_new(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> Result<PathBuf> {
     make_folder(folder)?;
-    let mut file = filled_temporary(folder, bytes).map_err(Error::write(folder))?;
+    let mut file = filled_temporary(&folder.join(stem), bytes).map_err(Error::write(folder))?;
     for path in candidates(folder, stem, extension) {
         match file.persist_noclobber(&path) {
             Ok(_) => return Ok(path),
@@ -121,23 +128,30 @@ fn candidates<'a>(folder: &'a Path, stem: &'a str, extension: &'a str) -> impl I
     suffixes.map(move |suffix| folder.join(format!("{stem}{suffix}.{extension}")))
 }
 
-/// A file in `folder` that holds `bytes` and is gone when dropped.
-fn filled_temporary(folder: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+/// A file beside `path` that holds `bytes` and is gone when dropped.
+fn filled_temporary(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    let mut file = temporary(path)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+/// An empty file beside `path` that is gone when dropped; its name tells what it was for.
+pub fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let prefix = format!(".{}.tmp-", path.file_name().unwrap_or_default().to_string_lossy());
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".tmp-");
+    builder.prefix(&prefix);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         // As any other file the user makes: limited by the umask only.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    Ok(file)
+    builder.tempfile_in(folder_of(path))
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that a file is in.
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

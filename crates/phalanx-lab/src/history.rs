@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::calibrations;
+use crate::files;
 use crate::record::{Arm, Case, Kind, Record, Run, Unit};
 use crate::stats::change_points::{ChangePoint, Settings, detect};
 use crate::stats::descriptive::sample_sd;
@@ -195,7 +196,7 @@ pub fn merged(all: impl IntoIterator<Item = Series>) -> Vec<Series> {
 /// Changes below this count as none, in %: what identical code has shown on the machine of a series (`bench doctor`),
 /// whatever the plan was, and at least 2.
 fn calibrated_percent(key: &SeriesKey) -> f64 {
-    let stored = calibrations::cache_folder()
+    let stored = files::cache_folder()
         .and_then(|folder| calibrations::load_version(&folder, &key.fingerprint, &key.case_version).ok());
     let threshold = stored.flatten().map(|stored| 100.0 * stored.calibration.threshold.exp_m1());
     threshold.map_or(NOISE_PERCENT, |percent| percent.max(NOISE_PERCENT))

@@ -1,8 +1,8 @@
 //! What pairs of processes that took turns allow to say, and whether the machine was quiet enough to say it.
 //!
 //! On a shared machine some guard refuses most of the time, yet sides that take turns see the same disturbances. So a
-//! disturbed comparison is held against a control: side A against itself, one turn with the next, further apart in
-//! time than A and B are. Where that may have moved by x %, differences up to x % are noise and larger ones remain what
+//! disturbed comparison is held against a control: side A against itself, each turn with the next but one, further apart
+//! in time than A and B are. Where that may have moved by x %, differences up to x % are noise and larger ones remain what
 //! they are. That two sides are alike is believed unless A certainly differs from itself.
 
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct Judgement {
     pub pairs_needed: Option<usize>,
     /// Guards that refuse.
     pub refusing: Vec<String>,
-    /// Pairs whose ratio did not settle, or took too few turns to tell.
+    /// Pairs whose ratio did not settle; of what took too few turns to tell nothing is said.
     pub unsteady_pairs: usize,
     /// The verdict.
     pub finding: Finding,
@@ -69,7 +69,7 @@ impl Judgement {
         let comparison = compared(pairs, rules.confidence, rules.seed);
         let control = control(pairs, rules.confidence, rules.seed);
         let refusing: Vec<String> = rules.guards.refusing().map(str::to_owned).collect();
-        let unsteady_pairs = pairs.iter().filter(|pair| !pair.is_steady()).count();
+        let unsteady_pairs = pairs.iter().filter(|pair| pair.is_unsteady()).count();
         let (verdict, reason) = match &comparison {
             None => (Verdict::Noisy, "too few pairs or samples".to_owned()),
             // No control can tell what another compiler or profile does to the code.
@@ -236,9 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn too_few_turns_are_no_steady_ratio() {
-        let few = judged(23, &Readings::default());
-        assert_eq!((few.unsteady_pairs, few.finding.verdict), (6, Verdict::Noisy));
+    fn turns_too_few_to_tell_a_steady_ratio_disarm_no_verdict() {
+        for turns in [2, 6, 23] {
+            let few = judged(turns, &Readings::default());
+            assert_eq!((few.unsteady_pairs, few.finding.verdict), (0, Verdict::Regressed), "{turns}");
+        }
+        assert_eq!(judged(6, &refusing("steal")).finding.verdict, Verdict::Regressed, "A took turns enough");
+        assert_eq!(judged(2, &refusing("steal")).finding.verdict, Verdict::Noisy, "it did not");
     }
 
     #[test]

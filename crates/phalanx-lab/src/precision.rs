@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::campaign::{self, Measured, Plan, Process};
 use crate::case::CaseSpec;
-use crate::stats::descriptive::median;
-use crate::stats::interval::Interval;
 use crate::stats::random::Stream;
 use crate::{Error, Result};
 
@@ -56,20 +54,10 @@ pub fn measure(
     all
 }
 
-/// The 95 % interval of the time for each step, of the medians of processes: where others disturb the machine, a mean
-/// says more about them than about the case. With one process, of its samples.
-pub fn interval(processes: &[Process]) -> Option<Interval> {
-    let times = processes.iter().map(Process::times);
-    match processes {
-        [_] => campaign::interval(&times.collect::<Vec<_>>()),
-        _ => campaign::interval(&times.map(|times| vec![median(&times)]).collect::<Vec<_>>()),
-    }
-}
-
 /// Whether the interval of the time for each step is narrow enough, and of enough processes to be believed.
 pub fn is_precise(processes: &[Process]) -> bool {
-    let believed = interval(processes).filter(|_| processes.len() >= LEAST_TO_STOP);
-    believed.is_some_and(|interval| {
+    let (_, interval) = campaign::typical_time(&processes.iter().map(Process::times).collect::<Vec<_>>());
+    interval.filter(|_| processes.len() >= LEAST_TO_STOP).is_some_and(|interval| {
         let middle = (interval.low + interval.high) / 2.0;
         interval.width() <= WANTED_WIDTH * middle
     })

@@ -78,9 +78,9 @@ pub struct Ready {
     pub workload: WorkloadMemory,
     /// Resident memory before the workload was made.
     pub rss_before: Option<u64>,
-    /// Resident memory after its first iteration.
+    /// Resident memory after its first iteration; of a worker that has finished, in the end.
     pub rss_after: Option<u64>,
-    /// The most there has been.
+    /// The most there has been by then.
     pub rss_peak: Option<u64>,
 }
 
@@ -96,19 +96,41 @@ pub struct Allocations {
     /// The most memory that it has had in RAM by then.
     #[serde(default)]
     pub rss_peak: Option<u64>,
+    /// What it has in RAM then.
+    #[serde(default)]
+    pub rss: Option<u64>,
 }
 
-fn allocations(workload: &mut dyn Workload, iterations: u64) -> Option<Allocations> {
-    let allocator = memory::allocator()?;
+fn allocations(workload: &mut dyn Workload, iterations: u64) -> Result<Option<Allocations>> {
+    let Some(allocator) = memory::allocator() else { return Ok(None) };
     let before = allocator.counts();
-    workload.run(iterations);
+    workload.run(iterations)?;
     let steady_allocations = allocator.counts().allocations - before.allocations;
-    Some(Allocations {
+    Ok(Some(Allocations {
         live_bytes: before.live_bytes,
         peak_bytes: before.peak_bytes,
         steady_allocations,
         rss_peak: memory::peak_rss_bytes(),
-    })
+        rss: memory::rss_bytes(),
+    }))
+}
+
+/// Makes a workload and lets it run once.
+fn prepare(
+    made: Result<Box<dyn Workload>, String>,
+    rss_before: Option<u64>,
+    elapsed_ns: impl Fn() -> u64,
+) -> Result<(Box<dyn Workload>, Ready), String> {
+    let mut workload = made?;
+    workload.run(1).map_err(|error| error.to_string())?;
+    let ready = Ready {
+        startup_ns: elapsed_ns(),
+        workload: workload.memory(),
+        rss_before,
+        rss_after: memory::rss_bytes(),
+        rss_peak: memory::peak_rss_bytes(),
+    };
+    Ok((workload, ready))
 }
 
 /// Answers requests until there are no more. `make` builds the workload of a case, `elapsed_ns` tells the time since
@@ -128,16 +150,8 @@ pub fn serve(
             })),
             (Ok(Request::Prepare(case)), none) => {
                 let rss_before = memory::rss_bytes();
-                match make(&case) {
-                    Ok(mut made) => {
-                        made.run(1);
-                        let ready = Ready {
-                            startup_ns: elapsed_ns(),
-                            workload: made.memory(),
-                            rss_before,
-                            rss_after: memory::rss_bytes(),
-                            rss_peak: memory::peak_rss_bytes(),
-                        };
+                match prepare(make(&case), rss_before, &elapsed_ns) {
+                    Ok((made, ready)) => {
                         *none = Some(made);
                         Reply::Ready(ready)
                     }
@@ -145,11 +159,13 @@ pub fn serve(
                 }
             }
             (Ok(Request::Calibrate(wanted_ns)), Some(workload)) => {
-                Reply::Calibrated(calibrate(workload.as_mut(), wanted_ns))
+                answered(calibrate(workload.as_mut(), wanted_ns), Reply::Calibrated)
             }
-            (Ok(Request::Sample(iterations)), Some(workload)) => Reply::Sample(time(workload.as_mut(), iterations)),
+            (Ok(Request::Sample(iterations)), Some(workload)) => {
+                answered(time(workload.as_mut(), iterations), Reply::Sample)
+            }
             (Ok(Request::Allocations(iterations)), Some(workload)) => {
-                Reply::Allocations(allocations(workload.as_mut(), iterations))
+                answered(allocations(workload.as_mut(), iterations), Reply::Allocations)
             }
             (Ok(_), None) => Reply::Failed("a case must be prepared first".to_owned()),
             (Err(error), _) => Reply::Failed(format!("not a request: {error}")),
@@ -159,6 +175,11 @@ pub fn serve(
         output.flush()?;
     }
     Ok(())
+}
+
+/// What was found as a reply, or why nothing was.
+fn answered<T>(found: Result<T>, reply: impl FnOnce(T) -> Reply) -> Reply {
+    found.map_or_else(|error| Reply::Failed(error.to_string()), reply)
 }
 
 /// Asks a binary what it is. Whatever is no worker, does not start or does not answer is an error.
@@ -257,6 +278,15 @@ impl Worker {
         }
     }
 
+    /// Ends it. Answers what it said when it was ready, with its memory in the end where it counts that.
+    pub fn finish(mut self) -> Result<Ready> {
+        if let Some(counted) = self.allocations(0)? {
+            self.ready.rss_peak = counted.rss_peak.or(self.ready.rss_peak);
+            self.ready.rss_after = counted.rss.or(self.ready.rss_after);
+        }
+        Ok(self.ready)
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Reply> {
         let request = serde_json::to_string(request).expect("a request is plain data");
         let answer =
@@ -293,10 +323,13 @@ mod tests {
     struct Counting(u64);
 
     impl Workload for Counting {
-        fn run(&mut self, iterations: u64) -> Work {
+        fn run(&mut self, iterations: u64) -> Result<Work> {
             self.0 += iterations;
+            if self.0 > 100 {
+                return Err(Error::Subject(format!("the loss is NaN after {} updates", self.0)));
+            }
             std::thread::sleep(std::time::Duration::from_micros(10 * iterations));
-            Work { steps: iterations, checksum: self.0 }
+            Ok(Work { steps: iterations, checksum: self.0 })
         }
     }
 
@@ -318,6 +351,26 @@ mod tests {
         };
         assert_eq!(ready.startup_ns, 7);
         assert_eq!((first.steps, first.checksum.0, second.checksum.0), (5, 6, 11));
+    }
+
+    #[test]
+    fn work_that_cannot_go_on_is_answered_with_its_reason() {
+        let prepare = serde_json::to_string(&Request::Prepare(CaseSpec::rollout("some", 4))).unwrap();
+        let answers = answers(&format!("{prepare}\n{{\"sample\":100}}\n{{\"calibrate\":1000000000}}\n"));
+        assert_eq!(answers[1], Reply::Failed("the loss is NaN after 101 updates".to_owned()));
+        assert!(matches!(answers[2], Reply::Failed(_)), "{answers:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_memory_of_a_worker_is_that_of_its_end() {
+        let script = r#"read line; echo '{"ready":{"startup_ns":5,"workload":{"array_bytes":null,"bytes_per_env":null},
+            "rss_before":1,"rss_after":2,"rss_peak":3}}' | tr -d '\n'; echo; read line;
+            echo '{"allocations":{"live_bytes":0,"peak_bytes":0,"steady_allocations":0,"rss_peak":9,"rss":8}}'"#;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        let ready = Worker::start_command(&mut command, &CaseSpec::rollout("some", 4)).unwrap().finish().unwrap();
+        assert_eq!((ready.rss_before, ready.rss_after, ready.rss_peak), (Some(1), Some(8), Some(9)));
     }
 
     #[test]

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::clock::{Stopwatch, timer_resolution_ns};
 use crate::record::Checksum;
 
 /// Something that can be run again and again.
 pub trait Workload {
-    /// Goes on for `iterations` units of work of about the same size, and says what it did.
-    fn run(&mut self, iterations: u64) -> Work;
+    /// Goes on for `iterations` units of work of about the same size, and says what it did, or why it cannot
+    /// ([`Error::Subject`](crate::Error::Subject)).
+    fn run(&mut self, iterations: u64) -> Result<Work>;
 
     /// What it holds, as far as it knows.
     fn memory(&self) -> WorkloadMemory {
@@ -64,17 +66,17 @@ impl Timing {
 }
 
 /// Times one repetition of `iterations`.
-pub fn time(workload: &mut dyn Workload, iterations: u64) -> Timing {
+pub fn time(workload: &mut dyn Workload, iterations: u64) -> Result<Timing> {
     let watch = Stopwatch::start();
-    let work = workload.run(iterations);
+    let work = workload.run(iterations)?;
     let elapsed = watch.elapsed();
-    Timing {
+    Ok(Timing {
         wall_ns: elapsed.wall_ns.max(1),
         cpu_ns: elapsed.cpu_ns,
         steps: work.steps,
         checksum: Checksum(work.checksum),
         steal: None,
-    }
+    })
 }
 
 /// The least time of a sample, as a multiple of what the clock can tell apart.
@@ -82,13 +84,13 @@ const RESOLUTIONS: u64 = 1000;
 
 /// The number of iterations that take at least `wanted_ns`, and at least a thousand times what the clock can tell
 /// apart. Runs the workload to find out, which warms it up.
-pub fn calibrate(workload: &mut dyn Workload, wanted_ns: u64) -> u64 {
+pub fn calibrate(workload: &mut dyn Workload, wanted_ns: u64) -> Result<u64> {
     let wanted = wanted_ns.max(RESOLUTIONS * timer_resolution_ns());
     let mut iterations = 1;
     loop {
-        let taken = time(workload, iterations).wall_ns;
+        let taken = time(workload, iterations)?.wall_ns;
         if taken >= wanted {
-            return iterations;
+            return Ok(iterations);
         }
         // Past the target by a little, but never more than tenfold at once: the first runs are the slowest.
         let factor = (1.2 * wanted as f64 / taken as f64).clamp(1.2, 10.0);
@@ -103,20 +105,20 @@ mod tests {
     struct Spin(u64);
 
     impl Workload for Spin {
-        fn run(&mut self, iterations: u64) -> Work {
+        fn run(&mut self, iterations: u64) -> Result<Work> {
             for _ in 0..iterations * 1000 {
                 self.0 = std::hint::black_box(self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
             }
-            Work { steps: iterations * 1000, checksum: self.0 }
+            Ok(Work { steps: iterations * 1000, checksum: self.0 })
         }
     }
 
     #[test]
     fn samples_are_at_least_as_long_as_wanted() {
         let mut spin = Spin(1);
-        let iterations = calibrate(&mut spin, 200_000);
+        let iterations = calibrate(&mut spin, 200_000).unwrap();
         assert!(iterations > 1);
-        let timing = time(&mut spin, iterations);
+        let timing = time(&mut spin, iterations).unwrap();
         assert_eq!(timing.steps, iterations * 1000);
         assert!(timing.time_per_step() > 0.0);
     }

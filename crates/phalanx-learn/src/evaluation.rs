@@ -76,14 +76,18 @@ impl Evaluation {
     }
 }
 
-/// Actions of the kind that an environment takes.
-enum Choice {
+/// Room for actions of the kind that an environment takes.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Whole numbers.
     Discrete(Vec<i32>),
+    /// Real numbers.
     Continuous(Vec<f32>),
 }
 
 impl Choice {
-    fn of(action: &ActionSpace, num_envs: usize) -> Self {
+    /// For so many environments.
+    pub fn of(action: &ActionSpace, num_envs: usize) -> Self {
         let len = num_envs * action.components();
         if action.is_discrete() { Self::Discrete(vec![0; len]) } else { Self::Continuous(vec![0.0; len]) }
     }
@@ -123,14 +127,16 @@ impl Choice {
         }
     }
 
-    fn out(&mut self) -> ActionsMut<'_> {
+    /// To be filled in.
+    pub fn out(&mut self) -> ActionsMut<'_> {
         match self {
             Self::Discrete(indices) => ActionsMut::Discrete(indices),
             Self::Continuous(values) => ActionsMut::Continuous(values),
         }
     }
 
-    fn actions(&self) -> Actions<'_> {
+    /// To be acted by.
+    pub fn actions(&self) -> Actions<'_> {
         match self {
             Self::Discrete(indices) => Actions::Discrete(indices),
             Self::Continuous(values) => Actions::Continuous(values),

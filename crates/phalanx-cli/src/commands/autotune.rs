@@ -216,7 +216,7 @@ impl Tunable {
     fn schedule(&self) -> Schedule {
         match self {
             Self::Rollout(_) => Schedule::default(),
-            Self::Training(subject) => Schedule { rollout_steps: subject.unit(), ..Schedule::default() },
+            Self::Training(subject) => subject.schedule(),
         }
     }
 

@@ -226,7 +226,7 @@ pub(crate) const STATE_KIND: &str = "rollout state";
 fn save_state(path: &Path, args: &RolloutArgs, batch: &dyn Batch, rollout: &Rollout) -> Result<(), Failure> {
     let (batch, rollout) = (batch.snapshot(), rollout.snapshot());
     let header = StateHeader { seed: args.env.seed, settings: settings_text(args), batch_bytes: batch.len() };
-    files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))
+    Ok(files::write_atomically(path, &snapshot::encode(STATE_KIND, &header, &[&batch, &rollout]))?)
 }
 
 fn load_state(path: &Path, args: &RolloutArgs, batch: &mut dyn Batch, rollout: &mut Rollout) -> Result<(), Failure> {

@@ -7,14 +7,15 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::candidates::Schedule;
-use crate::files::write_atomically;
+use crate::files::{cache_folder, write_atomically};
 use crate::machine::Machine;
 use crate::timestamp::Timestamp;
 use crate::{Error, Result, json};
@@ -23,8 +24,6 @@ use crate::{Error, Result, json};
 pub const SCHEMA_VERSION: u64 = 1;
 /// The name of the file.
 pub const FILE_NAME: &str = "autotune_profiles.json";
-/// The variable that names the folder.
-pub const FOLDER_VARIABLE: &str = "PHALANX_CACHE_DIR";
 /// Entries that are older are measured again.
 pub const MAX_AGE_DAYS: f64 = 30.0;
 
@@ -103,6 +102,7 @@ pub struct EnvProfile {
     /// State, book-keeping and what a roll-out keeps.
     pub bytes_per_env: f64,
     /// Time of a step on one thread.
+    #[serde(deserialize_with = "positive")]
     pub ns_per_step: f64,
     /// A hash of its parameters.
     pub env_hash: String,
@@ -146,7 +146,8 @@ pub struct AgentProfile {
 /// A tuned chunk size, with everything that was measured to find it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChunkConfig {
-    /// The choice.
+    /// The choice, at least 1.
+    #[serde(deserialize_with = "at_least_one")]
     pub optimal_chunk_size: usize,
     /// The speed there; unknown if there was no time to measure it.
     pub throughput_steps_per_s: Option<f64>,
@@ -158,8 +159,8 @@ pub struct ChunkConfig {
     pub env_hash: String,
     /// All sizes that were looked at, the largest first.
     pub candidates: Vec<Candidate>,
-    /// Threads that it was measured with.
-    #[serde(default)]
+    /// Threads that it was measured with, at least 1.
+    #[serde(default, deserialize_with = "unknown_or_at_least_one")]
     pub threads: Option<usize>,
     /// On which machine.
     #[serde(default)]
@@ -170,6 +171,22 @@ pub struct ChunkConfig {
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+/// What nobody could run with is damage, as what cannot be read.
+fn at_least_one<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    NonZeroUsize::deserialize(value).map(NonZeroUsize::get)
+}
+
+fn unknown_or_at_least_one<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    Option::<NonZeroUsize>::deserialize(value).map(|count| count.map(NonZeroUsize::get))
+}
+
+/// A time that is one.
+fn positive<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(value)?;
+    let error = || serde::de::Error::custom(format!("invalid value: {value}, expected one above 0"));
+    (value > 0.0).then_some(value).ok_or_else(error)
 }
 
 /// A chunk size that was looked at.
@@ -197,8 +214,6 @@ pub enum Status {
     Ok,
     /// Over the memory budget.
     Oom,
-    /// Failed.
-    Error,
 }
 
 /// What decides whether an entry still holds.
@@ -305,11 +320,9 @@ impl CacheFile {
         Self { path: folder.join(FILE_NAME) }
     }
 
-    /// The user's: in the folder that `PHALANX_CACHE_DIR` names, else in `~/.phalanx`; `None` without a home.
+    /// The user's, in the [`cache_folder`]; `None` without one.
     pub fn of_user() -> Option<Self> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let folder = variable(FOLDER_VARIABLE).or_else(|| Some(variable("HOME")?.join(".phalanx")))?;
-        Some(Self::in_folder(&folder))
+        cache_folder().map(|folder| Self::in_folder(&folder))
     }
 
     /// Where it is, or would be.
@@ -456,7 +469,7 @@ mod tests {
         std::thread::scope(|scope| {
             for writer in 0..8 {
                 let file = &file;
-                scope.spawn(move || (0..10).for_each(|i| drop(put(file, &format!("{writer}:{i}"), i))));
+                scope.spawn(move || (1..11).for_each(|i| drop(put(file, &format!("{writer}:{i}"), i))));
             }
         });
         let Loaded { profiles, damage } = file.load().unwrap();
@@ -492,9 +505,18 @@ mod tests {
         put(&file, "good", 32);
         let mut document: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
         document["chunk_size_configs"]["bad"] = "nonsense".into();
+        for (field, value) in [("optimal_chunk_size", 0), ("threads", 0), ("threads", -1)] {
+            let entry = format!("{field} of {value}");
+            document["chunk_size_configs"][&entry] = document["chunk_size_configs"]["good"].clone();
+            document["chunk_size_configs"][&entry][field] = value.into();
+        }
+        let still = serde_json::json!({"bytes_per_env": 1.0, "ns_per_step": 0.0, "env_hash": "h",
+            "profiled_with_num_envs": 1, "profiled_at": "2026-07-01T00:00:00Z"});
+        document["env_profiles"]["still"] = still;
         fs::write(file.path(), document.to_string()).unwrap();
         let Loaded { profiles, damage } = file.load().unwrap();
-        assert_eq!((profiles.chunk_size_configs.into_keys().collect(), damage.len()), (vec!["good".to_owned()], 1));
+        assert_eq!(profiles.chunk_size_configs.into_keys().collect::<Vec<_>>(), ["good"]);
+        assert_eq!((damage.len(), profiles.env_profiles.len()), (5, 0), "{damage:?}");
     }
 
     #[test]

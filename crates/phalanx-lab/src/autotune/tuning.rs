@@ -180,16 +180,16 @@ impl fmt::Display for Tuned {
         for candidate in &self.candidates {
             write!(f, "chunk {:>4}    ", candidate.chunk_size)?;
             let needs = format_bytes(candidate.bytes as f64);
-            match (candidate.status, candidate.throughput_steps_per_s) {
-                (Status::Ok, Some(speed)) => {
+            match candidate.status {
+                Status::Ok => {
                     let mark = if candidate.chunk_size == self.scan_chunk_size { "   <- best" } else { "" };
-                    writeln!(f, "ok    {} steps/s{mark}", format_number(speed))?;
+                    let speed = candidate.throughput_steps_per_s.map_or("unknown".to_owned(), format_number);
+                    writeln!(f, "ok    {speed} steps/s{mark}")?;
                 }
-                (Status::Oom, _) => {
+                Status::Oom => {
                     let budget = self.budget_bytes.map(|bytes| format!(", budget {}", format_bytes(bytes)));
                     writeln!(f, "OOM   needs {needs}{}", budget.unwrap_or_default())?;
                 }
-                _ => writeln!(f, "error")?,
             }
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;

@@ -3,7 +3,6 @@
 //! Times and steps are integers, checksums 16 hex digits. Fields that this version does not know are kept as they are,
 //! so that reading and writing again loses nothing. `docs/schema/lab-record-v1.schema.json` describes the lines.
 
-mod comparable;
 mod journal;
 mod run_id;
 
@@ -13,7 +12,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use comparable::{Difference, Incomparable, comparable};
 pub use journal::{Journal, Records, read, read_folder};
 pub use run_id::new_run_id;
 

@@ -1,33 +1,20 @@
-//! Block bootstrap: intervals from resampling, where neighbouring samples may depend on each other.
+//! Bootstrap: intervals from resampling, in blocks where neighbouring samples may depend on each other.
 
 use serde::{Deserialize, Serialize};
 
-use super::descriptive::{autocorrelation, mean, quantile_of_sorted};
+use super::descriptive::{autocorrelation, quantile_of_sorted};
 use super::interval::Interval;
 use super::random::Stream;
 
 /// Resamples drawn unless all can be enumerated.
 pub const RESAMPLES: u64 = 10_000;
 
-/// The most pairs whose resamples are enumerated: 6^6 are 46,656.
-const MOST_ENUMERATED_PAIRS: usize = 6;
+/// The most values whose resamples are enumerated: 6^6 are 46,656.
+const MOST_ENUMERATED: usize = 6;
 
-/// The steady samples (times per step) of one process of A and one of B.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
-    /// Times of A.
-    pub a: Vec<f64>,
-    /// Times of B.
-    pub b: Vec<f64>,
-    /// Whether samples of A and B alternated in time, so that both saw the same disturbances.
-    pub interleaved: bool,
-}
-
-/// A bootstrapped log ratio.
+/// A bootstrapped mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bootstrap {
-    /// ln(Σt_A / Σt_B) of the samples themselves.
-    pub log_ratio: f64,
     /// Its percentile interval.
     pub interval: Interval,
     /// How many resamples the interval rests on.
@@ -36,54 +23,21 @@ pub struct Bootstrap {
     pub enumerated: bool,
 }
 
-/// Bootstraps ln(Σt_A / Σt_B): resamples pairs, and inside each pair circular blocks of samples.
-///
-/// Each process counts by the mean of its samples, so that processes of unequal length weigh the same. `None`
-/// without pairs, or if a process has no samples.
-pub fn log_ratio(pairs: &[Pair], confidence: f64, seed: u64) -> Option<Bootstrap> {
-    if pairs.is_empty() || pairs.iter().any(|pair| pair.a.is_empty() || pair.b.is_empty()) {
+/// Bootstraps the mean of independent values, such as the log ratios of pairs; `None` without values.
+pub fn of_mean(values: &[f64], confidence: f64, seed: u64) -> Option<Bootstrap> {
+    if values.is_empty() {
         return None;
     }
-    let means: Vec<[f64; 2]> = pairs.iter().map(|pair| [mean(&pair.a), mean(&pair.b)]).collect();
-    let blocks: Vec<[usize; 2]> = pairs.iter().map(|pair| [block_length(&pair.a), block_length(&pair.b)]).collect();
-    // A circular block of full length is a rotation: the mean of the process stays.
-    let whole_blocks = pairs.iter().zip(&blocks).all(|(pair, block)| *block == [pair.a.len(), pair.b.len()]);
-    let enumerated = pairs.len() <= MOST_ENUMERATED_PAIRS && whole_blocks;
+    let enumerated = values.len() <= MOST_ENUMERATED;
     let mut distribution = match enumerated {
-        true => enumerate_resamples(pairs.len(), |chosen| ratio_of_sums(chosen.iter().map(|&pair| means[pair])).ln()),
-        false => (0..RESAMPLES)
-            .map(|resample| {
-                let mut random = Stream::new(seed, resample);
-                let drawn = (0..pairs.len()).map(|_| {
-                    let pair = random.below(pairs.len());
-                    pairs[pair].resampled_means(blocks[pair], &mut random)
-                });
-                ratio_of_sums(drawn).ln()
-            })
-            .collect(),
-    };
-    Some(Bootstrap {
-        log_ratio: ratio_of_sums(means.iter().copied()).ln(),
-        interval: percentile_interval(&mut distribution, confidence),
-        resamples: distribution.len(),
-        enumerated,
-    })
-}
-
-impl Pair {
-    fn resampled_means(&self, [block_a, block_b]: [usize; 2], random: &mut Stream) -> [f64; 2] {
-        if self.interleaved && self.a.len() == self.b.len() {
-            let (mut same, block) = (random.clone(), block_a.max(block_b));
-            [resampled_mean(&self.a, block, &mut same), resampled_mean(&self.b, block, random)]
-        } else {
-            [resampled_mean(&self.a, block_a, random), resampled_mean(&self.b, block_b, random)]
+        true => {
+            let mean = |chosen: &[usize]| chosen.iter().map(|&at| values[at]).sum::<f64>() / values.len() as f64;
+            enumerate_resamples(values.len(), mean)
         }
-    }
-}
-
-fn ratio_of_sums(means: impl Iterator<Item = [f64; 2]>) -> f64 {
-    let [a, b] = means.fold([0.0; 2], |[a, b], [of_a, of_b]| [a + of_a, b + of_b]);
-    a / b
+        false => (0..RESAMPLES).map(|resample| resampled_mean(values, 1, &mut Stream::new(seed, resample))).collect(),
+    };
+    let interval = percentile_interval(&mut distribution, confidence);
+    Some(Bootstrap { interval, resamples: distribution.len(), enumerated })
 }
 
 /// The interval between two quantiles of a distribution, which is left sorted.
@@ -118,7 +72,7 @@ pub fn resampled_mean(samples: &[f64], block: usize, random: &mut Stream) -> f64
 }
 
 /// A statistic of all n^n choices of n from n with replacement.
-pub fn enumerate_resamples(n: usize, mut statistic: impl FnMut(&[usize]) -> f64) -> Vec<f64> {
+fn enumerate_resamples(n: usize, mut statistic: impl FnMut(&[usize]) -> f64) -> Vec<f64> {
     let mut chosen = vec![0; n];
     let resamples = (0..n.pow(n as u32)).map(|mut number| {
         for choice in &mut chosen {
@@ -133,43 +87,21 @@ pub fn enumerate_resamples(n: usize, mut statistic: impl FnMut(&[usize]) -> f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::descriptive::population_sd;
+    use crate::stats::descriptive::{mean, population_sd};
     use crate::stats::interval::CONFIDENCE;
-    use crate::stats::testing::{assert_close, assert_near, share};
-
-    fn single(a: f64, b: f64) -> Pair {
-        Pair { a: vec![a], b: vec![b], interleaved: false }
-    }
+    use crate::stats::testing::{assert_close, share};
 
     #[test]
     fn all_resamples_of_a_mean() {
         let values = [1.0, 2.0, 6.0];
-        let mut means = enumerate_resamples(3, |chosen| chosen.iter().map(|&i| values[i]).sum::<f64>() / 3.0);
+        let means = enumerate_resamples(3, |chosen| chosen.iter().map(|&i| values[i]).sum::<f64>() / 3.0);
         assert_eq!(means.len(), 27);
         assert_close(mean(&means), 3.0);
         assert_close(population_sd(&means), 1.247_219_1);
-        let interval = percentile_interval(&mut means, CONFIDENCE);
-        assert_close(interval.low, 1.216_666_7);
-        assert_close(interval.high, 5.133_333_3);
-    }
-
-    #[test]
-    fn all_resamples_of_a_ratio() {
-        let pairs = [single(10.0, 8.0), single(12.0, 10.0), single(11.0, 10.0)];
-        // The check values interpolate between ratios; the log ratio interpolates between logarithms.
-        let pair = |&i: &usize| [pairs[i].a[0], pairs[i].b[0]];
-        let mut ratios = enumerate_resamples(3, |chosen| ratio_of_sums(chosen.iter().map(pair)));
-        let interval = percentile_interval(&mut ratios, CONFIDENCE);
-        assert_close(interval.low, 1.121_666_7);
-        assert_close(interval.high, 1.2375);
-        assert_close(ratios[0], 1.1);
-        assert_close(ratios[26], 1.25);
-
-        let bootstrap = log_ratio(&pairs, CONFIDENCE, 0).unwrap();
+        let bootstrap = of_mean(&values, CONFIDENCE, 0).unwrap();
         assert!(bootstrap.enumerated && bootstrap.resamples == 27);
-        assert_close(bootstrap.log_ratio.exp(), 1.178_571_4);
-        assert_near(bootstrap.interval.low.exp(), 1.121_666_7, 2e-4);
-        assert_near(bootstrap.interval.high.exp(), 1.2375, 2e-4);
+        assert_close(bootstrap.interval.low, 1.216_666_7);
+        assert_close(bootstrap.interval.high, 5.133_333_3);
     }
 
     #[test]
@@ -185,26 +117,12 @@ mod tests {
     #[test]
     fn reports_repeat() {
         let mut random = Stream::new(2, 0);
-        let pair = |_| Pair {
-            a: random.autocorrelated(0.2, 30).iter().map(|noise| 11.0 + noise).collect(),
-            b: random.autocorrelated(0.5, 28).iter().map(|noise| 10.0 + noise).collect(),
-            interleaved: false,
-        };
-        let pairs: Vec<Pair> = (0..7).map(pair).collect();
-        let bootstrap = log_ratio(&pairs, CONFIDENCE, 1).unwrap();
-        assert_eq!(log_ratio(&pairs, CONFIDENCE, 1).unwrap(), bootstrap);
-        assert_ne!(log_ratio(&pairs, CONFIDENCE, 2).unwrap(), bootstrap);
-        assert!(bootstrap.interval.contains(bootstrap.log_ratio) && !bootstrap.enumerated);
-        assert_eq!(log_ratio(&[], CONFIDENCE, 1), None);
-    }
-
-    #[test]
-    fn interleaved_disturbances_cancel() {
-        let disturbances = Stream::new(6, 0).autocorrelated(0.5, 40);
-        let disturbed = |scale: f64| disturbances.iter().map(|noise| scale * (10.0 + noise)).collect::<Vec<f64>>();
-        let pairs = |interleaved| vec![Pair { a: disturbed(1.1), b: disturbed(1.0), interleaved }; 7];
-        let [apart, together] = [false, true].map(|it| log_ratio(&pairs(it), CONFIDENCE, 3).unwrap().interval);
-        assert!(together.width() < 1e-9 && apart.width() > 0.01, "{together:?} {apart:?}");
+        let values: Vec<f64> = (0..7).map(|_| random.normal()).collect();
+        let bootstrap = of_mean(&values, CONFIDENCE, 1).unwrap();
+        assert_eq!(of_mean(&values, CONFIDENCE, 1).unwrap(), bootstrap);
+        assert_ne!(of_mean(&values, CONFIDENCE, 2).unwrap(), bootstrap);
+        assert!(bootstrap.interval.contains(mean(&values)) && !bootstrap.enumerated);
+        assert_eq!(of_mean(&[], CONFIDENCE, 1), None);
     }
 
     #[test]

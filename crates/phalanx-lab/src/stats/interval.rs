@@ -118,18 +118,6 @@ pub fn pooled_t_test(x: &Moments, y: &Moments) -> Option<TTest> {
     })
 }
 
-/// Tests whether two means differ, whatever their variances (Welch); `None` if a side has below two values.
-pub fn welch_t_test(x: &Moments, y: &Moments) -> Option<TTest> {
-    let (n, m) = (x.count as f64, y.count as f64);
-    let (of_x, of_y) = (x.sample_variance()? / n, y.sample_variance()? / m);
-    let both = of_x + of_y;
-    let degrees_of_freedom = match both > 0.0 {
-        true => both * both / (of_x * of_x / (n - 1.0) + of_y * of_y / (m - 1.0)),
-        false => n + m - 2.0,
-    };
-    Some(TTest::new(x.mean - y.mean, both.sqrt(), degrees_of_freedom))
-}
-
 /// The interval of a probability after `successes` of `trials` (Clopper and Pearson). All of [0, 1] without trials.
 pub fn clopper_pearson(successes: u64, trials: u64, confidence: f64) -> Interval {
     let tail = 0.5 - 0.5 * confidence;
@@ -187,23 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn welch_test_allows_unequal_variances() {
-        // Equal sizes: the same t as the pooled test, fewer degrees of freedom.
-        let (x, y) = (Moments::of(&[1.0, 2.0, 3.0, 4.0]), Moments::of(&[10.0, 30.0, 20.0, 60.0]));
-        let (welch, pooled) = (welch_t_test(&x, &y).unwrap(), pooled_t_test(&x, &y).unwrap());
-        assert_close(welch.t(), pooled.t());
-        assert!(welch.degrees_of_freedom < 3.1 && welch.p > pooled.p, "{welch:?}");
-        // Equal variances and sizes: the same test.
-        let z = Moments::of(&[2.0, 3.0, 4.0, 5.0]);
-        assert_close(welch_t_test(&x, &z).unwrap().p, pooled_t_test(&x, &z).unwrap().p);
-    }
-
-    #[test]
     fn values_without_spread_leave_no_doubt() {
         let (ones, twos) = (Moments::of(&[1.0; 3]), Moments::of(&[2.0; 3]));
         assert_eq!(pooled_t_test(&ones, &twos).unwrap().p, 0.0);
         assert_eq!(pooled_t_test(&ones, &ones).unwrap().p, 1.0);
-        assert_eq!(welch_t_test(&ones, &twos).unwrap().p, 0.0);
         assert_eq!(mean_interval(&[2.0; 3], CONFIDENCE), Some(Interval::point(2.0)));
         assert_eq!(mean_interval(&[2.0], CONFIDENCE), None);
         assert_eq!(pooled_t_test(&ones, &Moments::of(&[])), None);

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bootstrap::{self, Bootstrap, Pair};
-use super::descriptive::{Moments, mean};
+use super::bootstrap::{self, Bootstrap};
+use super::descriptive::Moments;
 use super::interval::{Interval, TTest, one_sample_t_test};
 
 /// How an interval was made.
@@ -12,7 +12,7 @@ use super::interval::{Interval, TTest, one_sample_t_test};
 pub enum Method {
     /// Student's interval of the mean log ratio of pairs.
     Student,
-    /// The block bootstrap.
+    /// The bootstrap over pairs.
     Bootstrap,
 }
 
@@ -27,7 +27,7 @@ pub struct Comparison {
     pub sd: f64,
     /// Student's interval of the mean log ratio.
     pub student: Interval,
-    /// The bootstrapped log ratio.
+    /// The bootstrapped mean log ratio.
     pub bootstrap: Bootstrap,
     /// The wider interval, which decides: the percentile bootstrap is too narrow for few pairs.
     pub deciding: Interval,
@@ -36,13 +36,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares A with B; `None` below two pairs, or if a process has no samples.
+    /// Compares A with B by the log ratio ln(t_A / t_B) of each pair; `None` below two pairs. What happens inside a pair
+    /// is in its ratio already: samples that resemble their neighbours cannot make an interval too narrow.
     ///
     /// `confidence` is 0.95 for one look at the pairs; a plan of two looks takes half the error for each (0.975).
-    pub fn of(pairs: &[Pair], confidence: f64, seed: u64) -> Option<Self> {
-        let bootstrap = bootstrap::log_ratio(pairs, confidence, seed)?;
-        let log_ratios: Vec<f64> = pairs.iter().map(|pair| (mean(&pair.a) / mean(&pair.b)).ln()).collect();
-        let moments = Moments::of(&log_ratios);
+    pub fn of(log_ratios: &[f64], confidence: f64, seed: u64) -> Option<Self> {
+        let bootstrap = bootstrap::of_mean(log_ratios, confidence, seed)?;
+        let moments = Moments::of(log_ratios);
         let test = one_sample_t_test(&moments)?;
         let student = test.interval(confidence);
         let (deciding, method) = match bootstrap.interval.width() > student.width() {
@@ -50,7 +50,7 @@ impl Comparison {
             false => (student, Method::Student),
         };
         let sd = moments.sample_variance()?.sqrt();
-        Some(Self { pairs: pairs.len(), test, sd, student, bootstrap, deciding, method })
+        Some(Self { pairs: log_ratios.len(), test, sd, student, bootstrap, deciding, method })
     }
 
     /// How many times B is faster than A.
@@ -70,16 +70,12 @@ mod tests {
     use crate::stats::interval::CONFIDENCE;
     use crate::stats::testing::{assert_close, assert_near, share};
 
-    fn single((a, b): (f64, f64)) -> Pair {
-        Pair { a: vec![a], b: vec![b], interleaved: false }
-    }
-
     #[test]
     fn six_pairs() {
         let a = [10.20, 10.05, 10.40, 10.10, 10.30, 10.15];
         let b = [9.90, 9.85, 10.00, 9.95, 9.92, 9.88];
-        let pairs: Vec<Pair> = a.into_iter().zip(b).map(single).collect();
-        let comparison = Comparison::of(&pairs, CONFIDENCE, 0).unwrap();
+        let logs: Vec<f64> = a.into_iter().zip(b).map(|(a, b): (f64, f64)| (a / b).ln()).collect();
+        let comparison = Comparison::of(&logs, CONFIDENCE, 0).unwrap();
         assert_close(comparison.test.difference, 0.028_114_98);
         assert_close(comparison.sd, 0.009_536_06);
         assert_close(comparison.student.low, 0.018_107_50);
@@ -94,24 +90,19 @@ mod tests {
 
     #[test]
     fn the_wider_interval_decides() {
-        // Samples vary inside processes while the means of the pairs agree: only the bootstrap sees it.
-        let noisy: Vec<f64> = (0..9).map(|i| 10.0 + f64::from(i * 5 % 9)).collect();
-        let pairs = vec![Pair { a: noisy.clone(), b: noisy, interleaved: false }; 4];
-        let comparison = Comparison::of(&pairs, CONFIDENCE, 1).unwrap();
+        // Two values only: the quantiles of their means lie on a grid, and here on its far side.
+        let coins = [1.0, -1.0].repeat(50);
+        let comparison = Comparison::of(&coins, CONFIDENCE, 1).unwrap();
         assert_eq!((comparison.method, comparison.deciding), (Method::Bootstrap, comparison.bootstrap.interval));
-        assert_eq!(Comparison::of(&pairs[..1], CONFIDENCE, 1), None);
+        assert_eq!(Comparison::of(&coins[..1], CONFIDENCE, 1), None);
     }
 
     #[test]
     fn the_deciding_interval_covers_the_ratio() {
-        // Two levels of noise, no difference: an interval without 0 is a false alarm.
+        // No difference: an interval without 0 is a false alarm.
         let covered = share(9, 150, |random| {
-            let mut process = || {
-                let level = 10.0 + 0.1 * random.normal();
-                (0..4).map(|_| level + 0.05 * random.normal()).collect::<Vec<f64>>()
-            };
-            let pairs: Vec<Pair> = (0..7).map(|_| Pair { a: process(), b: process(), interleaved: false }).collect();
-            Comparison::of(&pairs, CONFIDENCE, 4).unwrap().deciding.contains(0.0)
+            let logs: Vec<f64> = (0..7).map(|_| 0.01 * random.normal()).collect();
+            Comparison::of(&logs, CONFIDENCE, 4).unwrap().deciding.contains(0.0)
         });
         assert!((0.9..=0.99).contains(&covered), "{covered}");
     }

@@ -8,7 +8,7 @@ use super::descriptive::{mean, median, theil_sen_slope};
 /// Least number of samples that can be classified.
 pub const MIN_SAMPLES: usize = 24;
 
-/// Segments that differ by less are one, whatever the calibration says (0.5 %, as a logarithm).
+/// Segments that differ by less are one (0.5 %, as a logarithm).
 const MIN_CHANGE: f64 = 0.005;
 
 /// Drift over the steady samples that is too much, as a share of their median.
@@ -41,14 +41,12 @@ pub struct SteadyState {
 
 impl SteadyState {
     /// Classifies the times of one process, from its first sample; `None` below [`MIN_SAMPLES`].
-    ///
-    /// `threshold` is the smallest log ratio that identical code does not show (from the calibration, else 0).
-    pub fn of(times: &[f64], threshold: f64) -> Option<Self> {
+    pub fn of(times: &[f64]) -> Option<Self> {
         if times.len() < MIN_SAMPLES {
             return None;
         }
         let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
-        let detection = detect(&logs, &Settings::whole(logs.len(), threshold.max(MIN_CHANGE)));
+        let detection = detect(&logs, &Settings::whole(logs.len(), MIN_CHANGE));
         let segments = detection.segments(logs.len());
         let levels: Vec<f64> = segments.iter().map(|segment| mean(&logs[segment.clone()])).collect();
         let (discarded, level) = (segments[segments.len() - 1].start, levels[levels.len() - 1]);
@@ -88,7 +86,7 @@ mod tests {
     }
 
     fn class(times: &[f64]) -> (WarmupClass, usize, bool) {
-        let SteadyState { class, discarded, drifting } = SteadyState::of(times, 0.0).unwrap();
+        let SteadyState { class, discarded, drifting } = SteadyState::of(times).unwrap();
         (class, discarded, drifting)
     }
 
@@ -108,14 +106,7 @@ mod tests {
         assert_eq!(class(&slower), (WarmupClass::SlowsDown, 15, false));
         let small_step = [[10.00, 10.01, 9.99].repeat(4), [10.03, 10.04, 10.02].repeat(4)].concat();
         assert_eq!(class(&small_step), (WarmupClass::Flat, 0, false));
-        assert_eq!(SteadyState::of(&flat[1..], 0.0), None);
-    }
-
-    #[test]
-    fn a_threshold_joins_levels() {
-        let times = [[10.0, 10.1, 9.9].repeat(4), [10.6, 10.5, 10.7].repeat(4)].concat();
-        assert_eq!(SteadyState::of(&times, 0.0).unwrap().class, WarmupClass::SlowsDown);
-        assert_eq!(SteadyState::of(&times, 0.08).unwrap().class, WarmupClass::Flat);
+        assert_eq!(SteadyState::of(&flat[1..]), None);
     }
 
     #[test]

@@ -48,12 +48,6 @@ impl TwoLevel {
             variance_of_mean: mean_square_between / all,
         })
     }
-
-    /// The number of samples per process (n*) that makes the mean most precise for its cost, where starting a process
-    /// costs `process_cost` samples. Infinite if processes do not differ.
-    pub fn best_samples_per_process(&self, process_cost: f64) -> f64 {
-        (process_cost * self.within / self.between).sqrt()
-    }
 }
 
 #[cfg(test)]
@@ -71,7 +65,6 @@ mod tests {
         assert_close(levels.mean_square_within, 0.01);
         assert_near(levels.between, 0.045_833_3, 1e-7);
         assert_near(levels.variance_of_mean, 0.012_291_67, 1e-8);
-        assert_near(levels.best_samples_per_process(20.0), 2.0889, 1e-4);
     }
 
     #[test]

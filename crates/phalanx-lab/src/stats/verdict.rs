@@ -22,7 +22,7 @@ pub enum Verdict {
     InsufficientHistory,
     /// The machine was disturbed, or processes reached no steady state.
     Noisy,
-    /// The records measure different things.
+    /// The two sides measure different things, or one of them cannot be measured.
     Incomparable,
     /// The two sides computed different things.
     ChecksumMismatch,

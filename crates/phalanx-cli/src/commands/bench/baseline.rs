@@ -158,6 +158,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
         tag: args.tag.clone(),
         env: Some(base.env.clone()),
         kind: Some(Kind::HostApiRandom),
+        case_version: Some(base.version()),
         system_info: system_info(&session.run, device),
         config_summary: config_summary(&spec),
         benchmark_params: BenchmarkParams {
@@ -234,9 +235,10 @@ fn batch_result(measured: &Measured, args: &BaselineArgs, single: f64) -> Result
 /// The time to reset the whole batch of a case.
 fn reset_seconds(case: &CaseSpec) -> Result<f64, Failure> {
     let mut resets = workloads::resets(case)?;
-    let iterations = workload::calibrate(resets.as_mut(), RESET_SAMPLE_NS);
-    let samples = (0..RESET_SAMPLES).map(|_| workload::time(resets.as_mut(), iterations).time_per_step());
-    Ok(median(&samples.collect::<Vec<_>>()) / 1e9)
+    let iterations = workload::calibrate(resets.as_mut(), RESET_SAMPLE_NS)?;
+    let mut sample = || Ok(workload::time(resets.as_mut(), iterations)?.time_per_step());
+    let samples = (0..RESET_SAMPLES).map(|_| sample()).collect::<phalanx_lab::Result<Vec<_>>>()?;
+    Ok(median(&samples) / 1e9)
 }
 
 fn system_info(run: &Run, device: &str) -> SystemInfo {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use phalanx_lab::calibrations::{StoredCalibration, cache_folder};
+use phalanx_lab::calibrations::StoredCalibration;
 use phalanx_lab::campaign::Plan;
+use phalanx_lab::files::cache_folder;
 use phalanx_lab::guards::{Readings, Status};
 use phalanx_lab::session::Session;
 use serde::Serialize;

@@ -580,7 +580,7 @@ fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult,
     let mut result =
         Benchmark::new(&item.name, category).iterations(LEAK_REPEATS).warmup(10).metadata("case", case.id()).run(
             || {
-                workloads::of(case)?.run(1);
+                workloads::of(case)?.run(1)?;
                 if let Some(rss) = memory::rss_bytes() {
                     points.push(Point { x: points.len() as f64, y: rss as f64, weight: 1.0 });
                 }

@@ -9,7 +9,7 @@ use phalanx_core::policy::POLICIES;
 use phalanx_core::safety::SafetyMode;
 use phalanx_envs::registry;
 use phalanx_lab::campaign::Plan;
-use phalanx_lab::case::{Autoreset, CaseSpec};
+use phalanx_lab::case::{Autoreset, CaseSpec, LEARNERS};
 use phalanx_lab::files::check_folder;
 use phalanx_lab::guards::{OVERSUBSCRIPTION, Readings, Status};
 use phalanx_lab::record::Kind;
@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;
 use crate::text;
+use crate::workloads::check_kind;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
@@ -178,23 +179,22 @@ impl CaseArgs {
     }
 
     fn kind(&self) -> Result<Kind, Failure> {
-        let random = self.agent == "random";
+        let agent = policy_name(&self.agent);
+        if LEARNERS.contains(&agent) {
+            return Err(Failure::input(format!(
+                "--agent is {agent}, which learns: this command measures what only acts; learning is measured by `bench \
+                 suite --categories rl`, and by `bench ab` and `bench profile` with cases such as \
+                 CartPole-v1/training/n32/t1/{agent}"
+            )));
+        }
         let Some(name) = &self.kind else {
-            return Ok(if random { Kind::FusedRandomRollout } else { Kind::PolicyRollout });
+            return Ok(if agent == "random" { Kind::FusedRandomRollout } else { Kind::PolicyRollout });
         };
         let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == name) else {
             return Err(Error::unknown("kind", name, Some("--kind"), KINDS.map(Kind::name)).into());
         };
-        match kind {
-            Kind::PolicyRollout if random => {
-                Err(Failure::input("--kind is policy_rollout, but --agent is random: name an agent that has a policy"))
-            }
-            Kind::FusedRandomRollout | Kind::HostApiRandom if !random => {
-                let agent = &self.agent;
-                Err(Failure::input(format!("--kind is {kind}, which has random actions, but --agent is {agent}")))
-            }
-            _ => Ok(kind),
-        }
+        check_kind(kind, agent)?;
+        Ok(kind)
     }
 }
 
@@ -207,14 +207,16 @@ pub(crate) fn named_case(text: &str) -> Result<CaseSpec, Failure> {
     if !modes.contains(&case.safety.as_str()) {
         return Err(Error::unknown("safety mode", &case.safety, Some(&of_case), modes).into());
     }
-    let policies = POLICIES.map(|(name, ..)| name);
-    // Learners act, too, where something is learned.
-    if matches!(case.kind, Kind::Training | Kind::PopulationTraining) || policies.contains(&case.agent.as_str()) {
-        return Ok(case);
+    let agents: Vec<&str> = POLICIES.iter().map(|(name, ..)| *name).chain(LEARNERS).collect();
+    if !agents.contains(&case.agent.as_str()) {
+        let others = ["nENVS", "tTHREADS", "kCHUNK", "safety-MODE", "key=value"];
+        let known = agents.into_iter().chain(Kind::ALL.map(Kind::name)).chain(others);
+        return Err(
+            Error::unknown("part", &case.agent, Some(&format!("{of_case} after its environment")), known).into()
+        );
     }
-    let others = ["nENVS", "tTHREADS", "kCHUNK", "safety-MODE", "key=value"];
-    let known = policies.into_iter().chain(Kind::ALL.map(Kind::name)).chain(others);
-    Err(Error::unknown("part", &case.agent, Some(&format!("{of_case} after its environment")), known).into())
+    check_kind(case.kind, &case.agent)?;
+    Ok(case)
 }
 
 /// The binary that runs, which is also that of the workers.
@@ -256,5 +258,27 @@ mod tests {
         assert!(mode.starts_with("unknown safety mode 'of' for the case") && mode.contains("'off'"), "{mode}");
         assert!(said("CartPol-v1/n64").contains("did you mean 'CartPole-v1'"));
         assert_eq!(named_case("CartPole-v1/n64/pid").unwrap().agent, "pid");
+    }
+
+    #[test]
+    fn kinds_and_agents_that_do_not_go_together_are_refused_and_all_others_are_measured() {
+        for kind in Kind::ALL {
+            for agent in ["random", "pid", "dqn"] {
+                let fits = match kind {
+                    Kind::EngineKernel | Kind::PopulationTraining => false,
+                    // A case that names a policy but no other kind is a roll-out of it, one with a learner training.
+                    Kind::FusedRandomRollout => true,
+                    Kind::HostApiRandom => agent == "random",
+                    Kind::PolicyRollout => agent == "pid",
+                    _ => agent == "dqn",
+                };
+                let case = format!("CartPole-v1/{kind}/n8/t1/{agent}");
+                let named = named_case(&case);
+                assert_eq!(named.is_ok(), fits, "{case}");
+                if let Ok(case) = named.map_err(|_| ()) {
+                    assert!(case.kind == Kind::TimeToSolve || crate::workloads::of(&case).is_ok(), "{}", case.id());
+                }
+            }
+        }
     }
 }

@@ -210,7 +210,7 @@ impl Margin {
 
 /// The calibration of a case on this machine if it is there, whole and fresh; else why not, on standard error.
 pub(super) fn calibration_of(machine: &Machine, case: &CaseSpec, plan: &Plan) -> Option<StoredCalibration> {
-    let folder = calibrations::cache_folder()?;
+    let folder = files::cache_folder()?;
     match calibrations::load(&folder, &machine.fingerprint, case) {
         Ok(Some(stored)) => match stored.stale(plan) {
             None => Some(stored),

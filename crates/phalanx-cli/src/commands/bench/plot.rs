@@ -1,5 +1,6 @@
 //! `phalanx bench plot`: the figures of stored results, as PNG and SVG.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -57,6 +58,8 @@ struct Report {
     files: Vec<PathBuf>,
     without_data: Vec<&'static str>,
     skipped: Vec<String>,
+    /// Runs that ended early.
+    interrupted: BTreeSet<String>,
 }
 
 pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
@@ -93,14 +96,18 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
     }
     let skipped: Vec<String> = results.damaged.iter().map(ToString::to_string).collect();
     if args.output.json {
-        return print_json(&Report { files, without_data, skipped });
+        return print_json(&Report { files, without_data, skipped, interrupted: results.interrupted });
     }
     if args.output.quiet {
         return Ok(());
     }
     let written: String = files.iter().map(|path| format!("{}\n", path.display())).collect();
     let none = if without_data.is_empty() { String::new() } else { format!("no data: {}\n", without_data.join(", ")) };
-    print(&format!("{written}{none}"))
+    let early = match results.interrupted.len() {
+        0 => String::new(),
+        runs => format!("{runs} of the runs ended early, with fewer processes than planned\n"),
+    };
+    print(&format!("{written}{none}{early}"))
 }
 
 /// The results of the given files, or of folders; what is damaged is told on stderr.

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let mut workload = workloads::of(&case)?;
     // Short pieces, so that the end is not missed by much; finding their size warms up.
     let piece = Duration::from_millis(20);
-    let iterations = calibrate(workload.as_mut(), piece.as_nanos() as u64);
+    let iterations = calibrate(workload.as_mut(), piece.as_nanos() as u64)?;
     if !args.print.quiet {
         say!("{}: profiling for {}", case.id(), format_seconds(args.seconds));
     }
@@ -80,8 +80,10 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<(), Failure> {
     let taken = profile(args.frequency, || {
         let start = Instant::now();
         while start.elapsed() < limit && monitored.is_ok() {
-            let work = workload.run(iterations);
-            monitored = monitor.advance(work.steps as usize / case.num_envs, &progress);
+            monitored = workload
+                .run(iterations)
+                .map_err(Failure::from)
+                .and_then(|work| monitor.advance(work.steps as usize / case.num_envs, &progress));
         }
     })?;
     monitored.and_then(|()| monitor.close(&progress))?;

@@ -67,7 +67,7 @@ pub(crate) struct SuiteArgs {
     /// Processes of each benchmark, or pairs of them before each look at a comparison
     #[arg(long, value_name = "P", default_value = "12", value_parser = whole::<u16>(2..=1000))]
     pairs: u16,
-    /// Samples of each process
+    /// Samples of each process; from 24 on the steady state is looked for
     #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     session.finish();
     let (last, exit_code) = conclusion(&report, baseline.is_some());
     if let Some(path) = markdown {
-        crate::files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
+        files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
     let printed = if args.output.json {
         print_json(&report)
@@ -233,11 +233,12 @@ impl Baseline {
         // What a mode costs and what leaks is judged by itself.
         result.throughput_ci95?;
         let stored = self.report.results.iter().find(|stored| stored.name == result.name)?;
-        if self.report.system_info.fingerprint != fingerprint {
-            return Some(Against::incomparable("the baseline is of another machine"));
-        }
+        // What could be run again was, on whatever machine.
         if self.binary.is_some() {
             return None;
+        }
+        if self.report.system_info.fingerprint != fingerprint {
+            return Some(Against::incomparable("the baseline is of another machine"));
         }
         let mut against = Against::stored(stored, result);
         let of_result = |series: &&Series| {
@@ -360,6 +361,10 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
             return (last, verdict.exit_code(false));
         }
     }
+    if let Some(leak) = report.results.iter().find(|result| leaks(result)) {
+        let last = finding(Verdict::Regressed, None, None, format!("{}: every repeat leaves memory behind", leak.name));
+        return (last, Verdict::Regressed.exit_code(false));
+    }
     if !alerts.is_empty() {
         let last = finding(Verdict::Regressed, None, None, format!("beyond the alert limit: {}", alerts.join(", ")));
         return (last, KpiVerdict::Alert.exit_code());
@@ -372,9 +377,13 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
         (false, ..) => {
             finding(Verdict::InsufficientHistory, None, None, "no baseline to compare with, no alert".to_owned())
         }
-        (_, _, 0) if noisy + open == 0 => {
-            finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned())
-        }
+        (_, _, 0) if noisy + open == 0 => match of(Verdict::Incomparable).next() {
+            Some((name, against)) => {
+                let reason = format!("none of {apart} benchmarks can be compared; {name}: {}", against.reason);
+                finding(Verdict::Incomparable, None, None, reason)
+            }
+            None => finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned()),
+        },
         (_, _, 0) if open == 0 => {
             let reason = of(Verdict::Noisy).next().map(|(name, against)| format!("{name}: {}", against.reason));
             let reason = format!("all {noisy} compared benchmarks are noisy; {}", reason.unwrap_or_default());
@@ -419,7 +428,7 @@ fn text(report: &Report, guards: &Readings) -> String {
         let note = match (report.comparisons.get(&result.name), overhead_of(result)) {
             (Some(against), _) => format!("{}{}: {}", against.verdict.name(), severity(against), against.reason),
             (None, Some(percent)) => format!("watching constraints costs {percent:.1} %"),
-            (None, None) if result.metadata.get("leaks").is_some_and(|leaks| leaks == true) => "LEAKS".to_owned(),
+            (None, None) if leaks(result) => "LEAKS".to_owned(),
             (None, None) => {
                 let solved = result.metadata.get("time_to_solve_s").and_then(serde_json::Value::as_f64);
                 solved.map_or(String::new(), |seconds| format!("solved in {}", format_seconds(seconds)))
@@ -451,6 +460,11 @@ fn text(report: &Report, guards: &Readings) -> String {
     let timed = format_seconds(summary.total_duration);
     let _ = writeln!(text, "{} benchmarks, {timed} timed", summary.total_benchmarks);
     text
+}
+
+/// Whether making and dropping its case leaves memory behind.
+fn leaks(result: &BenchmarkResult) -> bool {
+    result.metadata.get("leaks").is_some_and(|leaks| leaks == true)
 }
 
 fn overhead_of(result: &BenchmarkResult) -> Option<f64> {
@@ -499,27 +513,44 @@ fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Re
 
 #[cfg(test)]
 mod tests {
+    use phalanx_lab::suite::Benchmark;
+
     use super::*;
 
-    /// What a suite concludes from comparisons of these verdicts.
-    fn concluded(verdicts: &[Verdict]) -> (Verdict, u8, String) {
+    fn report_of(verdicts: &[Verdict], results: Vec<BenchmarkResult>) -> Report {
         let against = |verdict| Against { verdict, ..Against::incomparable("why") };
-        let report = Report {
+        Report {
             schema_version: REPORT_VERSION,
             run_id: String::new(),
             timestamp: String::new(),
             system_info: SystemInfo::of(&phalanx_lab::machine::Machine::detect()),
             category_stats: BTreeMap::new(),
             summary: suite::summary(&[]),
-            results: Vec::new(),
+            results,
             comparisons: verdicts.iter().enumerate().map(|(i, verdict)| (i.to_string(), against(*verdict))).collect(),
             kpis: Vec::new(),
             recommendations: Vec::new(),
             binary: None,
             extra: serde_json::Map::new(),
-        };
-        let (finding, exit_code) = conclusion(&report, true);
+        }
+    }
+
+    /// What a suite concludes from comparisons of these verdicts.
+    fn concluded(verdicts: &[Verdict]) -> (Verdict, u8, String) {
+        let (finding, exit_code) = conclusion(&report_of(verdicts, Vec::new()), true);
         (finding.verdict, exit_code, finding.reason)
+    }
+
+    #[test]
+    fn a_leak_fails_with_and_without_a_baseline() {
+        for (leaks, code) in [(true, 10), (false, 0)] {
+            let result = Benchmark::new("memory/leak", "memory").iterations(1).warmup(0).metadata("leaks", leaks);
+            let report = report_of(&[Verdict::Equivalent], vec![result.run(|| Ok::<_, ()>(())).unwrap()]);
+            for compared in [true, false] {
+                let (finding, exit_code) = conclusion(&report, compared);
+                assert_eq!(exit_code, code, "{finding}");
+            }
+        }
     }
 
     #[test]
@@ -530,7 +561,7 @@ mod tests {
             (&[Noisy, Incomparable], Noisy, 12, "all 1 compared"),
             (&[Noisy, Inconclusive], Inconclusive, 0, "1 inconclusive, 1 noisy"),
             (&[Inconclusive, Incomparable], Inconclusive, 0, "1 inconclusive, 0 noisy"),
-            (&[Incomparable], Inconclusive, 0, "nothing could be compared"),
+            (&[Incomparable, Incomparable], Incomparable, 13, "none of 2 benchmarks can be compared; 0: why"),
             (&[], Inconclusive, 0, "nothing could be compared"),
             (&[Noisy, Equivalent], Equivalent, 0, "no regression in 1 benchmarks, 1 not told"),
             (&[Noisy, Improved], Improved, 0, "1 of 1 benchmarks faster"),

@@ -55,8 +55,8 @@ pub(crate) struct ComparisonArgs {
     /// Sets of processes that take turns
     #[arg(long, value_name = "P", default_value = "5", value_parser = whole::<u16>(1..=1000))]
     processes: u16,
-    /// Samples of each process
-    #[arg(long, value_name = "N", default_value = "12", value_parser = whole::<u16>(2..=10_000))]
+    /// Samples of each process; from 24 on the steady state is looked for
+    #[arg(long, value_name = "N", default_value = "24", value_parser = whole::<u16>(2..=10_000))]
     samples: u16,
     /// Least time of a sample, in milliseconds
     #[arg(long, value_name = "MS", default_value = "100", value_parser = whole::<u32>(1..=60_000))]
