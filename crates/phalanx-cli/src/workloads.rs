@@ -17,16 +17,16 @@ use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{self, Checksum, Word};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
+use phalanx_workbench::learning;
 
 use crate::args::{EnvArgs, PolicyArgs};
 use crate::commands::autotune;
 use crate::failure::Failure;
-use crate::learning;
 
 /// Builds the workload of a case.
 pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
     if case.kind.learns() {
-        return learning::of(case);
+        return Ok(learning::of(case)?);
     }
     let batch = registry::find(&case.env)?.batch(&config(case)?)?;
     match case.kind {
@@ -238,7 +238,7 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
 /// the names and values of the case as well.
 pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
     if case.kind.learns() {
-        return learning::predicted(case);
+        return Ok(learning::predicted(case)?);
     }
     let block = CaseSpec { num_envs: BLOCK, threads: 1, ..case.clone() };
     let total = of(&block)?.memory().bytes_per_env.unwrap_or(0.0);

@@ -13,8 +13,9 @@ use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::files::check_folder;
 use phalanx_lab::guards::{OVERSUBSCRIPTION, Readings, Status};
 use phalanx_lab::record::Kind;
+use phalanx_workbench::tuning::policy_name;
 
-use crate::args::{OutputArgs, key_value, policy_name, whole};
+use crate::args::{OutputArgs, key_value, whole};
 use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;

@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use phalanx_learn::sweep::{Plan, plain};
 use phalanx_learn::trainer;
+use phalanx_workbench::Registered;
 use serde::Serialize;
 
 use self::execution::{Outcome, Task, earlier_outcome, execute};
 use self::results::Report;
 use crate::args::count;
 use crate::commands::{concluded, print, print_json};
-use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::files::write_atomically;
 use crate::text;

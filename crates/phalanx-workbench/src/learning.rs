@@ -15,7 +15,7 @@ use phalanx_learn::run::config::{Config, create_config};
 use phalanx_learn::trainer::{self, advance_chunk};
 use phalanx_learn::world::World;
 
-use crate::failure::Failure;
+use crate::error::{Error, Result};
 use crate::learner_subject::{buffer_size, memory_model};
 
 /// Steps of all environments that schedules of a case refer to, and after which they stay as they are.
@@ -23,7 +23,7 @@ const SCHEDULED: usize = 1_000_000;
 
 /// The settings of an agent's run: its preset for the environment, and `more` over it. The only place that knows how
 /// names become settings.
-pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Result<Config, Failure> {
+pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Result<Config> {
     let more: Vec<_> = more.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     // The name that presets go by.
     Ok(create_config(registry::find(env)?.spec().name, agent, &more)?)
@@ -35,14 +35,14 @@ pub(crate) fn of_env(settings: &[(String, String)]) -> impl Iterator<Item = (Str
 }
 
 /// The settings of a case. An agent with a buffer learns from the first transition on: what comes before is no training.
-pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
+pub fn config(case: &CaseSpec) -> Result<Config> {
     if !LEARNERS.contains(&case.agent.as_str()) {
         let known = LEARNERS.join(", ");
         let why = format!("the kind {} needs an agent that learns ({known}), but has '{}'", case.kind, case.agent);
-        return Err(Failure::input(why));
+        return Err(Error::input(why));
     }
     if case.safety != "enforce" {
-        return Err(Failure::input(format!("the safety mode is '{}', but agents learn with enforce", case.safety)));
+        return Err(Error::input(format!("the safety mode is '{}', but agents learn with enforce", case.safety)));
     }
     let mut all = vec![
         ("run.num_envs".to_owned(), case.num_envs.to_string()),
@@ -69,13 +69,13 @@ pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
 }
 
 /// The agent of a configuration, untrained, on environments of the registry.
-pub(crate) fn learner(config: &Config) -> Result<Box<dyn Learner>, Failure> {
+pub(crate) fn learner(config: &Config) -> Result<Box<dyn Learner>> {
     let entry = registry::find(&config.env.name)?;
     Ok(trainer::learner(config, &|batch: &BatchConfig| entry.batch(batch))?)
 }
 
 /// What a function allocates and keeps, beside what it answers; unknown without a counting allocator.
-pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Option<u64>), Failure> {
+pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T>) -> Result<(T, Option<u64>)> {
     let live = || memory::allocator().map(|allocator| allocator.counts().live_bytes);
     let before = live();
     let made = make()?;
@@ -83,7 +83,7 @@ pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, O
 }
 
 /// Bytes that a case will take, without taking them.
-pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
+pub fn predicted(case: &CaseSpec) -> Result<Predicted> {
     let config = config(case)?;
     let model = memory_model(&config)?;
     let state = model.bytes_per_env * case.num_envs as f64;
@@ -92,7 +92,7 @@ pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
 }
 
 /// Builds the workload of a case in which an agent learns.
-pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+pub fn of(case: &CaseSpec) -> Result<Box<dyn Workload>> {
     let config = config(case)?;
     if case.kind == Kind::TimeToSolve {
         return Ok(Box::new(Solving::new(config)?));
@@ -114,14 +114,14 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
         Kind::GradientUpdate => {
             begin(learner.as_mut())?;
             if learner.relearn(&mut Report::default())? == 0 {
-                return Err(Failure::input(format!("{} has no updates apart from its steps", case.agent)));
+                return Err(Error::input(format!("{} has no updates apart from its steps", case.agent)));
             }
             Box::new(Updates { learner, proof: Proof::default(), memory })
         }
         Kind::PolicyForward => {
             Box::new(Forward { decisions: Decisions::new(&config, learner.as_ref())?, proof: Proof::default(), memory })
         }
-        _ => return Err(Failure::input(format!("the kind {} cannot be measured yet", case.kind))),
+        _ => return Err(Error::input(format!("the kind {} cannot be measured yet", case.kind))),
     })
 }
 
@@ -233,7 +233,7 @@ pub(crate) struct Decisions {
 const SEEN: usize = 16;
 
 impl Decisions {
-    pub(crate) fn new(config: &Config, learner: &dyn Learner) -> Result<Self, Failure> {
+    pub(crate) fn new(config: &Config, learner: &dyn Learner) -> Result<Self> {
         let frames = match &config.agent {
             AgentConfig::Ppo(agent) => agent.frame_stack_n.max(1),
             _ => 1,
@@ -317,17 +317,17 @@ struct Solving {
 
 impl Solving {
     /// After a first run: what is not solved cannot be timed.
-    fn new(config: Config) -> Result<Self, Failure> {
+    fn new(config: Config) -> Result<Self> {
         let name = registry::find(&config.env.name)?.spec().name;
         let Some(threshold) = registry::find(name)?.spec().reward_threshold else {
-            return Err(Failure::input(format!("{name} has no return that counts as solved, so nothing can be timed")));
+            return Err(Error::input(format!("{name} has no return that counts as solved, so nothing can be timed")));
         };
         let mut solving = Self { config, threshold, steps: 0, hash: 0 };
         let (best, steps) = solving.solve()?;
         solving.steps = steps;
         if best < threshold {
             let agent = solving.config.agent.name();
-            return Err(Failure::input(format!(
+            return Err(Error::input(format!(
                 "{agent} does not solve {name} within {steps} steps: its best evaluation is {best:.1}, but {threshold} \
                  counts as solved"
             )));
@@ -336,7 +336,7 @@ impl Solving {
     }
 
     /// The best mean return of an evaluation, and the steps until the end.
-    fn solve(&mut self) -> Result<(f64, u64), Failure> {
+    fn solve(&mut self) -> Result<(f64, u64)> {
         let entry = registry::find(&self.config.env.name)?;
         let (mut best, threshold) = (f64::NEG_INFINITY, self.threshold);
         let make = |batch: &BatchConfig| entry.batch(batch);
