@@ -5,6 +5,7 @@
 //! with Gymnasium, SciPy, autograd and GillesPy2.
 
 mod autotune_proof;
+mod book;
 mod lab_proof;
 mod learn_comparison;
 mod learn_proof;
@@ -22,6 +23,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   test            Check formatting and lints, run every test, compare with Gymnasium, SciPy, autograd and GillesPy2
+  book            Build the documentation site into target/book
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
@@ -33,6 +35,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["test"] => every_test(),
+        ["book"] => {
+            let mut run = Run::new(1);
+            run.step("book", || book::build(&Workspace::of_this_program()));
+            run.finish()
+        }
         ["oracles"] => oracles(),
         ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
         ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
