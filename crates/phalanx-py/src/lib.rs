@@ -6,8 +6,15 @@
 // The functions of the module are documented where Python users look: in the stubs and the Python classes.
 #![allow(missing_docs)]
 
-mod env;
+mod actions;
+mod engine;
 mod error;
+mod frame;
+mod info;
+mod memory;
+mod recipe;
+mod render;
+mod rollout;
 
 use pyo3::prelude::*;
 
@@ -15,6 +22,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _phalanx(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    env::register(module)?;
+    engine::register(module)?;
     Ok(())
 }

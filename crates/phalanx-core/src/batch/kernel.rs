@@ -45,12 +45,15 @@ impl Streams {
 
     pub(super) fn of_seeds(seeds: &[u64]) -> Self {
         let mut lines = vec![Line::default(); seeds.len().div_ceil(BLOCK) * 2];
-        for (env, seed) in seeds.iter().enumerate() {
-            for (word, key) in key_of_seed(*seed).into_iter().enumerate() {
-                lines[env / BLOCK * 2 + word].0[env % BLOCK] = key;
-            }
-        }
+        seeds.iter().enumerate().for_each(|(env, seed)| set_key(&mut lines, env, *seed));
         Self::PerEnv(lines)
+    }
+
+    /// Gives some environments the streams of their seeds; `false` if there are no streams for single ones.
+    pub(super) fn reseed(&mut self, seeds: &[(usize, u64)]) -> bool {
+        let Self::PerEnv(lines) = self else { return false };
+        seeds.iter().for_each(|(env, seed)| set_key(lines, *env, *seed));
+        true
     }
 
     #[inline(always)]
@@ -81,6 +84,12 @@ impl Streams {
                 Stream::new(key, R::Uint::splat(0))
             }
         }
+    }
+}
+
+fn set_key(lines: &mut [Line], env: usize, seed: u64) {
+    for (word, key) in key_of_seed(seed).into_iter().enumerate() {
+        lines[env / BLOCK * 2 + word].0[env % BLOCK] = key;
     }
 }
 
