@@ -22,6 +22,9 @@ class PhalanxEnv(Native, gymnasium.Env):  # type: ignore[misc]
     ((4,), 1.0, False, False)
     """
 
+    # What is true of all: `gymnasium.make` looks at the class.
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
     def __init__(
         self,
         env_id: str,

@@ -29,6 +29,9 @@ class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
     >>> env.close()
     """
 
+    # What is true of all; each environment has its own with the mode in it.
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
     def __init__(
         self,
         env_id: str,
@@ -181,8 +184,8 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> PhalanxVectorEnv:
     "off"), `constraints` (a list such as ["temperature<=350:soft"]). All others are parameters and options of the
     environment; a parameter may be a number, a list with one for each environment, or a range such as "9..10".
 
-    >>> env = make_vec("CartPole-v1", 2, gravity=[9.8, 1.6])
+    >>> env = make_vec("CartPole-v1", 2, gravity=[9.75, 1.5])
     >>> env.get_attr("gravity")
-    (9.8, 1.6)
+    (9.75, 1.5)
     """
     return PhalanxVectorEnv(env_id, num_envs, **kwargs)

@@ -19,7 +19,7 @@ class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
     >>> _ = envs.reset(seed=0)
     >>> while "final_info" not in (infos := envs.step(np.ones(2, int))[4]):
     ...     pass
-    >>> [int(info["episode"]["l"]) for info in infos["final_info"] if info is not None][0] > 5
+    >>> [info["episode"]["l"].item() for info in infos["final_info"] if info is not None][0] > 5
     True
     """
 

@@ -43,7 +43,9 @@ def actions_for(env: Any, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(space.n, size=env.num_envs)
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
         return rng.integers(space.nvec, size=(env.num_envs, len(space.nvec)))
-    return rng.uniform(space.low, space.high, (env.num_envs, *space.shape)).astype(np.float32)
+    # Wrappers may have no bounds, or wider ones than the environment.
+    low, high = np.maximum(space.low, -3.0), np.minimum(space.high, 3.0)
+    return rng.uniform(low, high, (env.num_envs, *space.shape)).astype(np.float32)
 
 
 def legal_actions(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:

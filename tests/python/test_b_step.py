@@ -131,9 +131,13 @@ def test_b8_a_step_needs_a_reset(mode):
 
 
 def test_multi_discrete_actions():
-    env = phalanx.make_vec("ArcEnv-v0", 2) if "ArcEnv-v0" in phalanx.env_ids() else None
-    if env is None:
-        pytest.skip("no environment with vectors of choices")
+    env = phalanx.make_vec("ARC-v0", 2)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="is needed"):
+    choices = env.single_action_space.nvec
+    env.step(np.zeros((2, len(choices)), int))
+    with pytest.raises(ValueError, match=rf"\(2, {len(choices)}\) is needed"):
         env.step(np.zeros(2, int))
+    bad = np.zeros((2, len(choices)), int)
+    bad[1, 0] = choices[0]
+    with pytest.raises(ValueError, match="component 0 of the action of environment 1"):
+        env.step(bad)

@@ -9,10 +9,8 @@ from helpers import actions_for, single
 import phalanx
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "CcasrGfpControl-v0"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "ccasr-gfp-control"])
 def test_e1_slot_i_is_a_single_environment_with_seed_s_plus_i(env_id, rng):
-    if env_id not in phalanx.env_ids():
-        env_id = next(name for name in phalanx.env_ids() if "GFP" in name or "Gfp" in name)
     env = phalanx.make_vec(env_id, 20, autoreset_mode="SameStep")
     first, _ = env.reset(seed=7)
     singles = [single(env_id) for _ in range(20)]

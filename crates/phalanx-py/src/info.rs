@@ -116,10 +116,15 @@ pub(crate) fn of_step<'py>(py: Python<'py>, inner: &Inner, rewards: &Bound<'py, 
     let n = inner.layout.num_envs;
     let stepped: Vec<bool> = inner.skipped.iter().map(|skipped| !skipped).collect();
     put_masks(&info, shown, &shown.masks, &vec![true; n])?;
-    put_costs(&info, inner, &stepped)?;
     if shown.is_a_game {
         put_turns(&info, shown, &vec![true; n])?;
-        put_rewards(&info, shown, rewards, &stepped)?;
+    }
+    // Nothing is said of nobody.
+    if stepped.contains(&true) {
+        put_costs(&info, inner, &stepped)?;
+        if shown.is_a_game {
+            put_rewards(&info, shown, rewards, &stepped)?;
+        }
     }
     if !inner.any_done {
         return Ok(info);

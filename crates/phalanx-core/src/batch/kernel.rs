@@ -168,7 +168,7 @@ pub(super) trait Kernel: Send + Sync + 'static {
     /// A legal choice of component `k` for one environment, as [`SoloEnv::choose_legal`] makes it.
     ///
     /// [`SoloEnv::choose_legal`]: crate::solo::SoloEnv::choose_legal
-    fn choose_legal(&self, rows: &[Self::Row], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32;
+    fn choose_legal(&self, at: At<'_>, rows: &[Self::Row], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32;
     /// Whether environments have constraints.
     fn guard(&self) -> &Guard;
     /// Whether [`Kernel::advance`] knows this policy.

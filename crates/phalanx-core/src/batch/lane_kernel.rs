@@ -8,7 +8,7 @@ use crate::env::{COUNTERS, LaneAction, LaneArray, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
-use crate::rng::{Purpose, Stream};
+use crate::rng::{self, Purpose, Stream};
 use crate::safety::{Guard, HEAD, MAX_CONSTRAINTS, Rule, Signal};
 use crate::space::{ActionMask, ActionSpace, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
@@ -638,8 +638,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         })
     }
 
-    fn choose_legal(&self, _: &[Line], _: usize, _: usize, _: &dyn Fn(u32) -> u32) -> u32 {
-        unreachable!("policies decide inside of the lanes");
+    fn choose_legal(&self, at: At<'_>, rows: &[Line], lane: usize, _: usize, below: &dyn Fn(u32) -> u32) -> u32 {
+        let first = lane / R::LANES * R::LANES;
+        let group = self.plant.load::<R, false>(at, rows, &[Line::default(); BOOK_LINES], first);
+        let legal = group.env.legal(&group.params, &group.state).lane(lane - first);
+        match rng::count_bits(legal, self.plant.choices) {
+            0 => 0,
+            count => rng::ranked_bit(legal, below(count), self.plant.choices),
+        }
     }
 
     fn guard(&self) -> &Guard {

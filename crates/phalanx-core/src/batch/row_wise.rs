@@ -242,7 +242,8 @@ impl<K: Kernel> RowWise<'_, K> {
             let (block, lane) = (env / BLOCK, env % BLOCK);
             let rows = &tile.rows[block * row_width..(block + 1) * row_width];
             let stream = self.streams.load::<f32>(tile.first_block + block, lane);
-            let choose = |k, below: &dyn Fn(u32) -> u32| self.kernel.choose_legal(rows, lane, k, below);
+            let at = self.at(tile, block);
+            let choose = |k, below: &dyn Fn(u32) -> u32| self.kernel.choose_legal(at, rows, lane, k, below);
             for (index, choice) in row.iter_mut().zip(policy.legal_action(&stream, shape.tick, choose)) {
                 *index = choice as i32;
             }
