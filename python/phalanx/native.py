@@ -174,9 +174,12 @@ class Native:
         """Everything needed to go on from here: states, random streams, step counts, parameters."""
         return self._engine.snapshot()
 
-    def restore(self, snapshot: bytes) -> None:
-        """Goes back to a snapshot of an environment like this one; any other is refused with a `ValueError`."""
-        self._engine.restore(bytes(snapshot))
+    def restore(self, snapshot: bytes, mask: npt.ArrayLike | None = None) -> None:
+        """Goes back to a snapshot of an environment like this one, everywhere or where `mask` is true.
+
+        Any other snapshot is refused with a `ValueError`, and nothing changes.
+        """
+        self._engine.restore(bytes(snapshot), None if mask is None else np.asarray(mask, np.bool_).tolist())
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step", "_reset")}

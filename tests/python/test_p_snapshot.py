@@ -52,6 +52,34 @@ def test_p_going_back_gives_the_same_again(env_id, kwargs, mode):
     assert run(other, 200, 2) == first
 
 
+@pytest.mark.parametrize(("env_id", "kwargs"), ENVS)
+def test_p_some_environments_go_back(env_id, kwargs):
+    env, twin = (phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs) for _ in range(2))
+    env.reset(seed=0), twin.reset(seed=0)
+    run(env, 30, 1), run(twin, 30, 1)
+    snapshot = env.snapshot()
+    run(env, 50, 2), run(twin, 50, 2)
+    mask = np.arange(20) % 3 == 0
+    env.restore(snapshot, mask)
+    old = phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs)
+    old.restore(snapshot)
+    masked = env._spec.has_action_mask
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        actions = legal_actions(env.action_masks(), rng) if masked else actions_for(env, rng)
+        if masked:
+            # Each must make a legal move; those that are not compared may make another.
+            actions_twin = np.where(mask, legal_actions(twin.action_masks(), rng), actions)
+            actions_old = np.where(mask, actions, legal_actions(old.action_masks(), rng))
+        else:
+            actions_twin = actions_old = actions
+        a, b, c = env.step(actions), twin.step(actions_twin), old.step(actions_old)
+        for part in range(4):
+            assert np.array_equal(a[part][~mask], b[part][~mask]) and np.array_equal(a[part][mask], c[part][mask])
+    with pytest.raises(ValueError, match="mask"):
+        env.restore(snapshot, [True])
+
+
 def test_p_parameters_come_along():
     env = phalanx.make_vec("CartPole-v1", 3, gravity=[1.0, 2.0, 3.0])
     env.reset(seed=0)

@@ -157,6 +157,37 @@ fn some_environments_can_have_new_seeds_while_others_go_on() {
 }
 
 #[test]
+fn some_environments_can_go_back_while_others_stay() {
+    for env in all_envs() {
+        let mut batch = short(env, 20, Autoreset::SameStep);
+        let mut buffers = Buffers::new(20, batch.spec());
+        batch.reset_into(Reset::Seeds(&[3; 20]), buffers.obs()).unwrap();
+        let name = batch.spec().params.first().map(|param| param.name);
+        let earlier = batch.snapshot();
+        let states = |batch: &dyn Batch| (0..20).map(|env| batch.state(env).unwrap()).collect::<Vec<_>>();
+        let first = states(batch.as_ref());
+        batch.reset_into(Reset::Seeds(&[4; 20]), buffers.obs()).unwrap();
+        let value = name.map(|name| batch.param(name, 0).unwrap() * 1.001);
+        if let (Some(name), Some(value)) = (name, value)
+            && batch.set_param(name, &[value]).is_err()
+        {
+            continue;
+        }
+        let second = states(batch.as_ref());
+        let mask: Vec<bool> = (0..20).map(|env| env % 3 == 0).collect();
+        batch.restore_some(&earlier, &mask).unwrap();
+        let now = states(batch.as_ref());
+        for i in 0..20 {
+            assert_eq!(now[i], if mask[i] { first[i].clone() } else { second[i].clone() }, "{env} {i}");
+            if let Some(name) = name {
+                assert_eq!(batch.param(name, i).unwrap() == batch.param(name, 0).unwrap(), mask[i], "{env} {i}");
+            }
+        }
+        assert!(batch.restore_some(&earlier, &[true; 3]).is_err());
+    }
+}
+
+#[test]
 fn ends_are_known() {
     for (mode, known) in [(Autoreset::NextStep, true), (Autoreset::SameStep, false), (Autoreset::Disabled, true)] {
         let mut batch = short("MountainCar-v0", 20, mode);

@@ -329,11 +329,12 @@ impl Engine {
         Ok(PyBytes::new(py, &snapshot::encode(SNAPSHOT_KIND, &header, &[&batch])))
     }
 
-    /// Goes back to a snapshot, or refuses it and stays.
-    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
+    /// Goes back to a snapshot, everywhere or where `mask` says, or refuses it and stays.
+    #[pyo3(signature = (snapshot, mask=None))]
+    fn restore(&self, py: Python<'_>, snapshot: &[u8], mask: Option<Vec<bool>>) -> PyResult<()> {
         let mut inner = self.lock()?;
         inner.check_usable()?;
-        inner.run(py, |inner| inner.restore(snapshot))
+        inner.run(py, |inner| inner.restore(snapshot, mask.as_deref()))
     }
 
     /// Many steps under a policy or an array of actions; see `phalanx.rollout`.
@@ -493,12 +494,7 @@ impl Inner {
         self.rollout = None;
         self.any_done = false;
         self.done.fill(false);
-        let now = Instant::now();
-        for env in 0..self.layout.num_envs {
-            if mask.is_none_or(|mask| mask[env]) {
-                self.shown.begin_episode(env, now);
-            }
-        }
+        self.begin_episodes(mask);
         self.look_around(mask)
     }
 
@@ -542,17 +538,18 @@ impl Inner {
         // SAFETY: as above; what was written is only read here.
         let seen = unsafe { frame.results(layout) };
         std::mem::swap(&mut self.skipped, &mut self.ended);
-        self.any_done = false;
+        let mut any_done = false;
         for ((done, terminated), truncated) in self.done.iter_mut().zip(seen.terminated).zip(seen.truncated) {
             *done = terminated | truncated;
-            self.any_done |= *done;
+            any_done |= *done;
         }
+        self.any_done = any_done;
         match self.autoreset {
             Autoreset::SameStep => self.ended.fill(false),
             Autoreset::NextStep | Autoreset::Disabled => self.ended.copy_from_slice(&self.done),
         }
-        self.steps += (n - self.skipped.iter().map(|skipped| usize::from(*skipped)).sum::<usize>()) as u64;
-        if self.any_done || self.shown.any() || self.pictures.is_some() {
+        self.steps += (n - count(&self.skipped)) as u64;
+        if self.shown.any() || self.pictures.is_some() {
             return self.look_after(frame);
         }
         Ok(())
@@ -628,15 +625,26 @@ impl Inner {
         self.look_around(mask)
     }
 
-    fn restore(&mut self, bytes: &[u8]) -> phalanx_core::Result<()> {
+    fn restore(&mut self, bytes: &[u8], mask: Option<&[bool]>) -> phalanx_core::Result<()> {
         let (header, batch): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
         snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
-        self.batch_mut().restore(batch)?;
-        (self.was_reset, self.steps) = (header.was_reset, header.steps);
+        match mask {
+            None => {
+                self.batch_mut().restore(batch)?;
+                (self.was_reset, self.steps) = (header.was_reset, header.steps);
+            }
+            Some(mask) => self.batch_mut().restore_some(batch, mask)?,
+        }
         self.rollout = None;
+        self.begin_episodes(mask);
+        self.look_around(mask)
+    }
+
+    fn begin_episodes(&mut self, mask: Option<&[bool]>) {
         let now = Instant::now();
-        (0..self.layout.num_envs).for_each(|env| self.shown.begin_episode(env, now));
-        self.look_around(None)
+        for env in (0..self.layout.num_envs).filter(|env| mask.is_none_or(|mask| mask[*env])) {
+            self.shown.begin_episode(env, now);
+        }
     }
 
     /// The roll-out of a policy that has the same name and arguments as before goes on.
@@ -669,6 +677,11 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.leave_threads_of_other_processes();
     }
+}
+
+/// The number of set flags, a few bytes at a time, which is how the compiler makes lanes of it.
+fn count(flags: &[bool]) -> usize {
+    flags.chunks(255).map(|flags| usize::from(flags.iter().fold(0, |sum: u8, flag| sum + u8::from(*flag)))).sum()
 }
 
 fn check_len(what: &str, actual: usize, expected: usize) -> phalanx_core::Result<()> {

@@ -110,7 +110,8 @@ impl Shown {
 pub(crate) fn of_step<'py>(py: Python<'py>, inner: &Inner, rewards: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let info = PyDict::new(py);
     let shown = &inner.shown;
-    if !inner.any_done && !shown.any() {
+    let has_finals = inner.any_done && inner.autoreset() == Autoreset::SameStep;
+    if !has_finals && !shown.any() {
         return Ok(info);
     }
     let n = inner.layout.num_envs;
@@ -147,7 +148,7 @@ pub(crate) fn of_step<'py>(py: Python<'py>, inner: &Inner, rewards: &Bound<'py, 
     } else if let Some(costs) = costs {
         put(&info, "episode_cost", costs.into_pyarray(py), done)?;
     }
-    if inner.autoreset() == Autoreset::SameStep {
+    if has_finals {
         put_finals(&info, inner, rewards)?;
     }
     Ok(info)

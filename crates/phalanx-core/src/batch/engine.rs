@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::config::streams_of;
 use super::element::typed;
 use super::kernel::{
-    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch,
+    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch, copy_lane,
 };
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
 use super::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
@@ -540,6 +540,51 @@ impl<K: Kernel> Batch for Engine<K> {
         bytemuck::cast_slice_mut(&mut self.book).copy_from_slice(book);
         bytemuck::cast_slice_mut(&mut self.rows).copy_from_slice(rows);
         self.stats = header.stats;
+        Ok(())
+    }
+
+    fn restore_some(&mut self, bytes: &[u8], mask: &[bool]) -> Result<()> {
+        check_len("the mask", mask.len(), self.num_envs)?;
+        let before = self.snapshot();
+        let (rows, book, streams, stats) = (self.rows.clone(), self.book.clone(), self.streams.clone(), self.stats);
+        let params = |engine: &Self, name: &str| -> Result<Vec<f64>> {
+            (0..engine.num_envs).map(|env| engine.param(name, env)).collect()
+        };
+        let names: Vec<_> = self.spec.params.iter().map(|param| param.name).collect();
+        let old = names.iter().map(|name| params(self, name)).collect::<Result<Vec<_>>>()?;
+        self.restore(bytes)?;
+        let fits = match (&streams, &mut self.streams) {
+            (Streams::PerEnv(from), Streams::PerEnv(to)) => {
+                for env in (0..mask.len()).filter(|env| !mask[*env]) {
+                    let block = env / BLOCK * 2..env / BLOCK * 2 + 2;
+                    copy_lane(&from[block.clone()], &mut to[block], env % BLOCK);
+                }
+                true
+            }
+            (from, to) => *from == *to,
+        };
+        if !fits {
+            self.restore(&before)?;
+            let why = "has other random streams, and with one seed for all an environment cannot have its own";
+            return Err(Error::Snapshot(why.to_owned()));
+        }
+        let width = self.kernel.rows_per_block();
+        for env in (0..mask.len()).filter(|env| !mask[*env]) {
+            let (block, lane) = (env / BLOCK, env % BLOCK);
+            let lines = block * BOOK_LINES..(block + 1) * BOOK_LINES;
+            copy_lane(&book[lines.clone()], &mut self.book[lines], lane);
+            let cells = block * width..(block + 1) * width;
+            self.kernel.copy_env(&rows[cells.clone()], &mut self.rows[cells], lane);
+        }
+        for (name, old) in names.iter().zip(old) {
+            let new = params(self, name)?;
+            if new != old {
+                let mixed: Vec<f64> =
+                    mask.iter().zip(new.iter().zip(&old)).map(|(mask, (new, old))| if *mask { *new } else { *old }).collect();
+                self.set_param(name, &mixed)?;
+            }
+        }
+        self.stats = stats;
         Ok(())
     }
 

@@ -93,6 +93,11 @@ fn set_key(lines: &mut [Line], env: usize, seed: u64) {
     }
 }
 
+/// Copies one environment's words from a block to another.
+pub(super) fn copy_lane(from: &[Line], to: &mut [Line], lane: usize) {
+    from.iter().zip(to).for_each(|(from, to)| to.0[lane] = from.0[lane]);
+}
+
 /// A block and the batch around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
@@ -197,6 +202,8 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn restore_params(&mut self, bytes: &[u8], num_envs: usize) -> Result<()>;
     /// Zeroes the rows of a block beyond its first `envs` environments.
     fn blank_padding(&self, rows: &mut [Self::Row], envs: usize);
+    /// Copies one environment's state from a block to another.
+    fn copy_env(&self, from: &[Self::Row], to: &mut [Self::Row], lane: usize);
     /// Memory of the parameters for all environments.
     fn params_memory(&self) -> usize;
 }

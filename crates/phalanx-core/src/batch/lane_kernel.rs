@@ -1,6 +1,8 @@
 //! The kernel of [`LaneEnv`]s: a group of environments in registers.
 
-use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch};
+use super::kernel::{
+    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch, copy_lane,
+};
 use super::params::Params;
 use super::{Actions, Autoreset, check_len};
 use crate::checksum::{fold_transition, start_word};
@@ -710,6 +712,10 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 
     fn blank_padding(&self, rows: &mut [Line], envs: usize) {
         rows.iter_mut().for_each(|line| line.0[envs..].fill(0));
+    }
+
+    fn copy_env(&self, from: &[Line], to: &mut [Line], lane: usize) {
+        copy_lane(from, to, lane);
     }
 
     fn params_memory(&self) -> usize {

@@ -311,6 +311,9 @@ pub trait Batch: Send {
     fn snapshot(&self) -> Vec<u8>;
     /// Goes back to a snapshot of a batch of the same shape; anything else is refused unchanged.
     fn restore(&mut self, snapshot: &[u8]) -> Result<()>;
+    /// Takes some environments back to a snapshot, those where the mask is true, with their parameters and random
+    /// streams; the others and the statistics stay as they are.
+    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> Result<()>;
     /// Memory the batch takes for each environment.
     fn bytes_per_env(&self) -> f64;
     /// Lanes the kernel runs in.

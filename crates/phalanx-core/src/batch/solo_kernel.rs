@@ -238,6 +238,10 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         rows[envs..].fill(bytemuck::Zeroable::zeroed());
     }
 
+    fn copy_env(&self, from: &[E::State], to: &mut [E::State], lane: usize) {
+        to[lane] = from[lane];
+    }
+
     fn params_memory(&self) -> usize {
         0
     }

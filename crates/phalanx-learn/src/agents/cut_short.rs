@@ -160,6 +160,10 @@ impl Batch for Lying {
         self.inner.decide_into(rollout, actions)
     }
 
+    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> phalanx_core::Result<()> {
+        self.inner.restore_some(snapshot, mask)
+    }
+
     fn ended_into(&self, ended: &mut [bool]) -> phalanx_core::Result<()> {
         self.inner.ended_into(ended)
     }

@@ -381,6 +381,10 @@ impl Batch for TwoStates {
         unreachable!("learners decide")
     }
 
+    fn restore_some(&mut self, _: &[u8], _: &[bool]) -> phalanx_core::Result<()> {
+        unreachable!("learners restore all")
+    }
+
     fn ended_into(&self, _: &mut [bool]) -> phalanx_core::Result<()> {
         unreachable!("learners do not ask")
     }
