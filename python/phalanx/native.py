@@ -6,7 +6,7 @@ import json
 import operator
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,8 @@ def fresh_seed() -> int:
 class Native:
     """An environment that is an `Engine`; subclasses say how it is stepped."""
 
+    #: The engine; a module with environments of its own has one that knows them (`examples/custom-env`).
+    engine_class: ClassVar[type[Engine]] = Engine
     _engine: Engine
     _build: dict[str, Any]
 
@@ -142,7 +144,7 @@ class Native:
         self._build = dict(
             id=env_id, num_envs=operator.index(num_envs), settings=texts, constraints=list(constraints), **choices
         )
-        self._engine = Engine(**self._build)
+        self._engine = self.engine_class(**self._build)
         for name, values in per_env.items():
             self._engine.set_param(name, values.tolist())
         return Spec(self._engine.spec())
@@ -187,7 +189,7 @@ class Native:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["fields"])
-        self._engine = Engine(**self._build)
+        self._engine = self.engine_class(**self._build)
         self._engine.restore(state["snapshot"])
         self._bind()
 

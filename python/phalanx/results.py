@@ -69,6 +69,13 @@ def setting_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     return texts
 
 
+def _pythonic(section: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with None for what files call none; those of environments are texts that the engine reads."""
+    if section == "env":
+        return settings
+    return {key: None if value == "none" else value for key, value in settings.items()}
+
+
 class Section(Mapping[str, Any]):
     """The settings of one section, as attributes and as items; read only."""
 
@@ -114,7 +121,7 @@ class Config:
     def __init__(self, native: _phalanx.Config) -> None:
         self._native = native
         sections = json.loads(native.to_json())
-        self._sections = {name: Section(name, settings) for name, settings in sections.items()}
+        self._sections = {name: Section(name, _pythonic(name, settings)) for name, settings in sections.items()}
 
     @property
     def env(self) -> Section:

@@ -92,7 +92,7 @@ def create_config(
     >>> config = phalanx.create_config("CartPole-v1", "dqn", learning_rate=1e-3, env__max_steps=200)
     >>> config.agent.learning_rate, config.env.max_steps
     (0.001, '200')
-    >>> phalanx.create_config("CartPole-v1", "dqn", learning_rat=1e-3)
+    >>> phalanx.create_config("CartPole-v1", "dqn", learning_rat=1e-3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: unknown key 'learning_rat' for agent dqn; did you mean 'learning_rate'...

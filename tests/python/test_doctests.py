@@ -6,7 +6,7 @@ import importlib
 import pytest
 
 MODULES = ["phalanx", "phalanx.native", "phalanx.vector", "phalanx.single", "phalanx.rollout", "phalanx.wrappers",
-           "phalanx.safety", "phalanx.testing", "phalanx.pettingzoo"]
+           "phalanx.safety", "phalanx.testing", "phalanx.pettingzoo", "phalanx.results", "phalanx.training", "phalanx.lab"]
 
 
 @pytest.mark.parametrize("name", MODULES)

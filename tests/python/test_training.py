@@ -33,7 +33,7 @@ def train(config, **options):
 
 def test_settings_come_from_the_preset_and_from_the_caller():
     config = phalanx.create_config("CartPole-v1", "ppo")
-    assert config.run.num_envs == 4 and config.total_timesteps == 499_712
+    assert (config.run.num_envs, config.total_timesteps, config.run.threads) == (32, 40_000, None)
     config = phalanx.create_config("phalanx/CartPole-v1", "ppo", num_envs=16, learning_rate=1e-3, seed=np.int64(3))
     assert (config.env.name, config.run.num_envs, config.run.seed) == ("CartPole-v1", 16, 3)
     assert config.agent.learning_rate == 1e-3 and config.agent["gamma"] == 0.99
@@ -118,11 +118,8 @@ def test_results_have_the_fields_of_the_reference():
 
 
 def test_an_agent_learns():
-    config = phalanx.create_config(
-        "CartPole-v1", "ppo", num_envs=64, total_timesteps=200_000, learning_rate=1e-3, num_minibatches=8, seed=1
-    )
-    evals = train(config).eval_metrics
-    assert evals.mean_return[0] < 150 and evals.mean_return[-1] > 300, evals.mean_return
+    evals = train(phalanx.create_config("CartPole-v1", "ppo", seed=1)).eval_metrics
+    assert evals.mean_return[-1] >= 475, evals.mean_return
 
 
 def test_threads_chunks_and_evaluations_never_change_what_is_learnt():
@@ -159,11 +156,12 @@ def test_the_last_evaluation_can_be_repeated_and_its_episodes_looked_at(tmp_path
 
 
 def test_controllers_are_evaluated_without_training():
-    random = phalanx.evaluate(phalanx.create_eval_config("pendulum-control", "random", eval_rollouts=20))
-    pid = phalanx.evaluate(phalanx.create_eval_config("pendulum-control", "pid", eval_rollouts=20))
-    assert random.mean_length == 200 and random.termination_rate == 0 and pid.agent_state is None
+    random = phalanx.evaluate(phalanx.create_eval_config("CartPole-v1", "random", eval_rollouts=20))
+    pid = phalanx.evaluate(phalanx.create_eval_config("CartPole-v1", "pid", eval_rollouts=20))
+    assert random.mean_return < 40 < 400 < pid.mean_return and pid.agent_state is None
+    assert random.termination_rate == 1.0 and random.mean_cost is None
     reactor = phalanx.evaluate(phalanx.create_eval_config("chemical-reactor", "random", eval_rollouts=5))
-    assert reactor.mean_cost is not None and random.mean_cost is None
+    assert reactor.mean_cost is not None
 
 
 def test_training_lets_other_threads_run():

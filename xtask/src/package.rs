@@ -37,6 +37,7 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
 
 /// `pip install .`, anew, since the version does not change with the source.
 fn install(workspace: &Workspace, interpreter: &Path) -> Result<(), String> {
-    let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"];
+    let arguments =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"];
     workspace.run(interpreter, arguments.map(Into::into).into_iter().chain([workspace.root.clone()]))
 }

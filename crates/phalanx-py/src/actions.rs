@@ -100,7 +100,8 @@ impl ActionBuffer {
     pub(crate) fn read_one(&mut self, given: &Bound<'_, PyAny>, spec: &EnvSpec) -> PyResult<()> {
         if let (Self::Discrete(indices), ActionSpace::Discrete { .. }) = (&mut *self, &spec.action) {
             let index: i64 = given.extract().map_err(|_| {
-                let kind = given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
+                let kind =
+                    given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
                 PyTypeError::new_err(format!("{} takes a whole number as its action, but was given {kind}", spec.name))
             })?;
             indices.clear();

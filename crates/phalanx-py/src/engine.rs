@@ -33,7 +33,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The names of all environments.
 #[pyfunction]
 fn env_ids() -> Vec<&'static str> {
-    registry::ENTRIES.iter().map(|entry| entry.spec().name).collect()
+    registry::all().iter().map(|entry| entry.spec().name).collect()
 }
 
 /// What is known of an environment with its default settings, as JSON.
@@ -207,7 +207,8 @@ impl Engine {
         let mut inner = self.lock()?;
         inner.check_usable()?;
         let n = inner.layout.num_envs;
-        let seeds = seeds.or_else(|| first_seed.map(|first| (0..n as u64).map(|i| Some(first.wrapping_add(i))).collect()));
+        let seeds =
+            seeds.or_else(|| first_seed.map(|first| (0..n as u64).map(|i| Some(first.wrapping_add(i))).collect()));
         let filling = inner.frames.begin();
         let frame = filling.frame;
         let (seeds, mask) = (seeds.as_deref(), mask.as_deref());
@@ -263,7 +264,9 @@ impl Engine {
         let mut inner = self.lock()?;
         let Some(len) = inner.shown.mask_len else {
             let name = inner.batch()?.spec().name;
-            return Err(PyAttributeError::new_err(format!("{name} has no action masks: every action is always allowed")));
+            return Err(PyAttributeError::new_err(format!(
+                "{name} has no action masks: every action is always allowed"
+            )));
         };
         inner.run(py, Inner::look_at_masks)?;
         inner.shown.masks.to_pyarray(py).reshape([inner.layout.num_envs, len])
@@ -404,7 +407,9 @@ impl Inner {
     fn check_usable(&mut self) -> PyResult<()> {
         self.batch()?;
         if self.broken {
-            return Err(PyRuntimeError::new_err("this environment cannot be used any more: it failed in an earlier call"));
+            return Err(PyRuntimeError::new_err(
+                "this environment cannot be used any more: it failed in an earlier call",
+            ));
         }
         self.survive_fork().map_err(to_python)
     }
@@ -424,7 +429,10 @@ impl Inner {
             if !ended.is_empty() {
                 return Err(gymnasium(
                     "ResetNeeded",
-                    format!("reset the environments {} before you step again: their episodes have ended", ended.join(", ")),
+                    format!(
+                        "reset the environments {} before you step again: their episodes have ended",
+                        ended.join(", ")
+                    ),
                 ));
             }
         }
@@ -475,7 +483,8 @@ impl Inner {
         mask: Option<&[bool]>,
         frame: Frame,
     ) -> phalanx_core::Result<()> {
-        let all_seeds: Option<Vec<u64>> = seeds.filter(|_| mask.is_none()).and_then(|seeds| seeds.iter().copied().collect());
+        let all_seeds: Option<Vec<u64>> =
+            seeds.filter(|_| mask.is_none()).and_then(|seeds| seeds.iter().copied().collect());
         let everywhere;
         let reset = match (seeds, mask, &all_seeds) {
             (_, _, Some(seeds)) => Reset::Seeds(seeds),

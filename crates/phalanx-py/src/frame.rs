@@ -49,7 +49,11 @@ impl Layout {
     }
 
     /// The array of observations over a keeper's block.
-    pub(crate) fn obs_array<'py>(&self, keeper: &Bound<'py, Keeper>, shape: &[npy_intp]) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn obs_array<'py>(
+        &self,
+        keeper: &Bound<'py, Keeper>,
+        shape: &[npy_intp],
+    ) -> PyResult<Bound<'py, PyAny>> {
         match self.element {
             Element::F32 => array::<f32>(keeper, 0, shape),
             Element::I8 => array::<i8>(keeper, 0, shape),

@@ -107,7 +107,11 @@ impl Shown {
 }
 
 /// The info of a step.
-pub(crate) fn of_step<'py>(py: Python<'py>, inner: &Inner, rewards: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn of_step<'py>(
+    py: Python<'py>,
+    inner: &Inner,
+    rewards: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
     let info = PyDict::new(py);
     let shown = &inner.shown;
     let has_finals = inner.any_done && inner.autoreset() == Autoreset::SameStep;

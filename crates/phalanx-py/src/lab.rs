@@ -9,9 +9,7 @@ use phalanx_lab::function;
 use phalanx_lab::machine::Machine;
 use phalanx_lab::memory::CountingAllocator;
 use phalanx_lab::record;
-use phalanx_lab::suite::{
-    self, Against, BenchmarkResult, REPORT_VERSION, SystemInfo, category_stats, recommendations,
-};
+use phalanx_lab::suite::{self, Against, BenchmarkResult, REPORT_VERSION, SystemInfo, category_stats, recommendations};
 use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;

@@ -18,7 +18,8 @@ use phalanx_learn::{
 use phalanx_workbench::Registered;
 use phalanx_workbench::tuning::is_wanted_by_variable;
 use pyo3::exceptions::{
-    PyArithmeticError, PyFileNotFoundError, PyNotImplementedError, PyOSError, PyRuntimeError, PyUserWarning, PyValueError,
+    PyArithmeticError, PyFileNotFoundError, PyNotImplementedError, PyOSError, PyRuntimeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -87,12 +88,8 @@ impl PyConfig {
     ) -> PyResult<Self> {
         const LENGTH: (&str, &str) = ("run.steps_per_env", "1000");
         let names = [("env.name", env), ("agent.name", agent)];
-        let texts: Vec<String> = names
-            .iter()
-            .copied()
-            .chain(borrowed(&settings))
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let texts: Vec<String> =
+            names.iter().copied().chain(borrowed(&settings)).map(|(key, value)| format!("{key}={value}")).collect();
         let load = |defaults: &[(&str, &str)]| Config::load_over(defaults, None, texts.iter().map(String::as_str));
         let defaults = borrowed(&defaults);
         let made = load(&defaults).or_else(|error| match &error {
@@ -409,11 +406,13 @@ fn train(
     if config.run.auto_tune || is_wanted_by_variable().map_err(raised_by_workbench)? {
         config = autotune::for_training(py, config, tell)?;
     }
-    let environments = || Registered::find(&config.env.name).map_err(|error| match error {
-        phalanx_workbench::Error::Learn(error) => error,
-        phalanx_workbench::Error::Engine(error) => error.into(),
-        other => Error::Setting { key: "env.name".to_owned(), why: other.to_string() },
-    });
+    let environments = || {
+        Registered::find(&config.env.name).map_err(|error| match error {
+            phalanx_workbench::Error::Learn(error) => error,
+            phalanx_workbench::Error::Engine(error) => error.into(),
+            other => Error::Setting { key: "env.name".to_owned(), why: other.to_string() },
+        })
+    };
     let mut watcher = Watcher::new(callback);
     let trained = py.detach(|| {
         let options = TrainOptions {
@@ -437,8 +436,7 @@ fn resume_run(py: Python<'_>, run: PathBuf, threads: Option<usize>, callback: Op
     Registered::find(&name).map_err(raised_by_workbench)?;
     let trained = py.detach(|| {
         let environments = Registered::find(&name).expect("it was found");
-        let options =
-            TrainOptions { threads, host: host(), observer: Some(&mut watcher), ..TrainOptions::default() };
+        let options = TrainOptions { threads, host: host(), observer: Some(&mut watcher), ..TrainOptions::default() };
         resume(&run, &environments, options)
     });
     ended(py, trained, watcher)

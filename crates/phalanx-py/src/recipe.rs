@@ -39,12 +39,12 @@ impl Recipe {
         let entry = registry::find(id.strip_prefix("phalanx/").unwrap_or(id))?;
         let modes = SafetyMode::NAMES;
         let mode = modes.iter().find(|(name, _)| *name == choices.safety).map(|(_, mode)| *mode);
-        let mode = mode.ok_or_else(|| Error::unknown("safety mode", choices.safety, None, modes.map(|(name, _)| name)))?;
+        let mode =
+            mode.ok_or_else(|| Error::unknown("safety mode", choices.safety, None, modes.map(|(name, _)| name)))?;
         let constraints = choices.constraints.iter().map(|text| Constraint::parse(text)).collect::<Result<_>>()?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = choices
-            .threads
-            .unwrap_or_else(|| if choices.num_envs < ENVS_WORTH_A_THREAD { 1 } else { cores() });
+        let threads =
+            choices.threads.unwrap_or_else(|| if choices.num_envs < ENVS_WORTH_A_THREAD { 1 } else { cores() });
         if !(1..=MAX_THREADS).contains(&threads) {
             return Err(Error::out_of_range("the number of threads", threads, format!("from 1 to {MAX_THREADS}")));
         }

@@ -181,7 +181,13 @@ impl Tape {
         })
     }
 
-    fn step(&mut self, inner: &mut Inner, step: usize, decider: Decider<'_>, told: &mut Told) -> phalanx_core::Result<()> {
+    fn step(
+        &mut self,
+        inner: &mut Inner,
+        step: usize,
+        decider: Decider<'_>,
+        told: &mut Told,
+    ) -> phalanx_core::Result<()> {
         let (n, dim) = (self.layout.num_envs, self.layout.dim);
         let row = if self.records { step } else { 0 };
         let here = row * n..(row + 1) * n;
@@ -211,7 +217,8 @@ impl Tape {
             final_costs: &mut self.hidden.final_costs,
         };
         batch.step_into(actions, out)?;
-        let ends: Vec<usize> = (0..n).filter(|env| self.terminated[here.start + env] | self.truncated[here.start + env]).collect();
+        let ends: Vec<usize> =
+            (0..n).filter(|env| self.terminated[here.start + env] | self.truncated[here.start + env]).collect();
         for &env in &ends {
             let cost = self.hidden.final_costs.get(env).copied().unwrap_or(0);
             told.stats.add(self.hidden.final_returns[env], self.hidden.final_lengths[env], cost);
@@ -233,12 +240,19 @@ impl Tape {
         // Where the batch does not start episodes by itself, because others look at their ends.
         if !ends.is_empty() && batch.autoreset() == Autoreset::Disabled {
             let done: Vec<bool> = here.map(|at| self.terminated[at] | self.truncated[at]).collect();
-            batch.reset_into(Reset::Mask(&done), self.obs.rows((row + usize::from(self.records)) * n * dim, n * dim))?;
+            batch
+                .reset_into(Reset::Mask(&done), self.obs.rows((row + usize::from(self.records)) * n * dim, n * dim))?;
         }
         Ok(())
     }
 
-    fn into_arrays(self, result: &Bound<'_, PyDict>, steps: usize, given: Option<ActionBuffer>, spec: &EnvSpec) -> PyResult<()> {
+    fn into_arrays(
+        self,
+        result: &Bound<'_, PyDict>,
+        steps: usize,
+        given: Option<ActionBuffer>,
+        spec: &EnvSpec,
+    ) -> PyResult<()> {
         let (py, n) = (result.py(), self.layout.num_envs);
         let axes: Vec<usize> = self.layout.obs_shape[1..].iter().map(|axis| *axis as usize).collect();
         let shaped = |lead: &[usize]| [lead, &axes].concat();
