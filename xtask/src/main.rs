@@ -5,9 +5,11 @@
 //! with Gymnasium, SciPy, autograd and GillesPy2.
 
 mod autotune_proof;
+mod book;
 mod lab_proof;
 mod learn_comparison;
 mod learn_proof;
+mod package;
 mod python;
 mod steps;
 mod workspace;
@@ -21,7 +23,9 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test            Check formatting and lints, run every test, compare with Gymnasium, SciPy, autograd and GillesPy2
+  test            Check formatting and lints, run every test, compare with Gymnasium, SciPy, autograd and GillesPy2,
+                  install and test the Python package
+  book            Build the documentation site into target/book
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
@@ -33,6 +37,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["test"] => every_test(),
+        ["book"] => {
+            let mut run = Run::new(1);
+            run.step("book", || book::build(&Workspace::of_this_program()));
+            run.finish()
+        }
         ["oracles"] => oracles(),
         ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
         ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
@@ -52,7 +61,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(11);
+    let mut run = Run::new(13);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -71,6 +80,7 @@ fn every_test() -> ExitCode {
             .cargo("test --package phalanx-envs --lib -- --skip arc::solo::tests::threads_and_chunks_do_not_matter")
     });
     oracle_steps(&workspace, &mut run);
+    package::steps(&workspace, &mut run);
     run.finish()
 }
 

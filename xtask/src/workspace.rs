@@ -38,6 +38,13 @@ impl Workspace {
         self.run(&self.cargo, arguments.split_whitespace())
     }
 
+    /// Compiles a program of a registry, without its default features, and installs it under `folder`.
+    pub(crate) fn cargo_install(&self, name: &str, version: &str, folder: &Path) -> Result<(), String> {
+        let options = ["--locked", "--no-default-features", "--version", version, "--root"].map(OsStr::new);
+        let words = ["install", name].map(OsStr::new).into_iter().chain(options).chain([folder.as_os_str()]);
+        self.run(&self.cargo, words)
+    }
+
     /// Fails with advice if a part of the Rust distribution is not installed.
     pub(crate) fn require_component(&self, subcommand: &str, component: &str) -> Result<(), String> {
         let mut probe = Command::new(&self.cargo);

@@ -11,6 +11,7 @@ use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
 use phalanx_lab::budget::MemoryBudget;
+use phalanx_workbench::tuning::policy_name;
 
 use crate::config_file::{self, Expanded, Origin};
 use crate::failure::Failure;
@@ -136,11 +137,6 @@ impl PolicyArgs {
         let arguments: Vec<_> = self.policy_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         Ok(Policy::parse(policy_name(&self.policy), &arguments, spec)?)
     }
-}
-
-/// The engine's name of a policy, which papers write in two words.
-pub(crate) fn policy_name(name: &str) -> &str {
-    if name == "bang-bang" { "bangbang" } else { name }
 }
 
 /// Of every command that takes a chunk size.

@@ -44,6 +44,17 @@ pub(crate) enum Failure {
     Help(clap::Error),
 }
 
+impl From<phalanx_workbench::Error> for Failure {
+    fn from(error: phalanx_workbench::Error) -> Self {
+        match error {
+            phalanx_workbench::Error::Engine(error) => error.into(),
+            phalanx_workbench::Error::Lab(error) => error.into(),
+            phalanx_workbench::Error::Learn(error) => error.into(),
+            other => Self::Input(other.to_string()),
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Self::Input(message.into())

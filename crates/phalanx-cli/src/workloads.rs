@@ -11,45 +11,25 @@ use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 use phalanx_lab::Result;
-use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE, LEARNERS};
+use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
 use phalanx_lab::format::format_bytes;
 use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{self, Checksum, Word};
 use phalanx_lab::stats::random::Stream;
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
+use phalanx_workbench::kinds::check_kind;
+use phalanx_workbench::{learning, stopped};
 
 use crate::args::{EnvArgs, PolicyArgs};
 use crate::commands::autotune;
 use crate::failure::Failure;
-use crate::learning;
-
-/// Whether a kind can be measured, and with this agent: the one place that knows which go together.
-pub(crate) fn check_kind(kind: Kind, agent: &str) -> Result<(), Failure> {
-    let learner = LEARNERS.contains(&agent);
-    let (fits, needs) = match kind {
-        Kind::EngineKernel | Kind::PopulationTraining => {
-            return Err(Failure::input(format!("the kind {kind} cannot be measured: it is known in records only")));
-        }
-        Kind::FusedRandomRollout | Kind::HostApiRandom => (agent == "random", "has random actions".to_owned()),
-        Kind::PolicyRollout => (agent != "random" && !learner, "needs an agent that only acts, such as pid".to_owned()),
-        Kind::Training | Kind::PolicyForward | Kind::GradientUpdate | Kind::TimeToSolve => {
-            (learner, format!("needs an agent that learns ({})", LEARNERS.join(", ")))
-        }
-    };
-    if fits { Ok(()) } else { Err(Failure::input(format!("the kind {kind} {needs}, but the agent is {agent}"))) }
-}
-
-/// Work that cannot go on, as the lab hears of it.
-pub(crate) fn stopped(error: impl std::fmt::Display) -> phalanx_lab::Error {
-    phalanx_lab::Error::Subject(error.to_string())
-}
 
 /// Builds the workload of a case.
 pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
     check_kind(case.kind, &case.agent)?;
     if case.kind.learns() {
-        return learning::of(case);
+        return Ok(learning::of(case)?);
     }
     let batch = registry::find(&case.env)?.batch(&config(case)?)?;
     match case.kind {
@@ -259,7 +239,7 @@ impl<T: ObsElement + Word> Workload for HostApiWork<T> {
 /// the names and values of the case as well.
 pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
     if case.kind.learns() {
-        return learning::predicted(case);
+        return Ok(learning::predicted(case)?);
     }
     let block = CaseSpec { num_envs: BLOCK, threads: 1, ..case.clone() };
     let total = of(&block)?.memory().bytes_per_env.unwrap_or(0.0);

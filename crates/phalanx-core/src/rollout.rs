@@ -80,6 +80,11 @@ impl Rollout {
         &self.stats
     }
 
+    /// Statistics of the episodes finished since the last such call.
+    pub fn take_stats(&mut self) -> EpisodeStats {
+        std::mem::take(&mut self.stats)
+    }
+
     /// A number that depends on every observation, reward and flag so far, and on nothing else.
     pub fn checksum(&self) -> u64 {
         let words_per_block = self.lines.len() / self.num_envs.div_ceil(BLOCK);

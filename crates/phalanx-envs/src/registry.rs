@@ -1,6 +1,9 @@
-//! Environments by name.
+//! Environments by name: ours, and those that others register.
+
+use std::sync::{PoisonError, RwLock};
 
 use phalanx_core::batch::{self, Batch, BatchConfig};
+use phalanx_core::env::LaneEnv;
 use phalanx_core::probe::{self, Precision, Probe};
 use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
@@ -23,8 +26,8 @@ pub struct Entry {
     /// What is rewarded, when an episode ends, and what else a player must know.
     pub rules: &'static str,
     spec: fn() -> EnvSpec,
-    batch: fn(&BatchConfig) -> Result<Box<dyn Batch>>,
-    probe: fn(&BatchConfig, Precision) -> Result<Box<dyn Probe>>,
+    batch: MakeBatch,
+    probe: MakeProbe,
 }
 
 impl std::fmt::Debug for Entry {
@@ -33,90 +36,66 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// An entry for a lane environment that has a default; without a picture, `draw::chart_of_observations`.
-macro_rules! lane {
-    ($env:ty, $aliases:expr, $draw:expr, $rules:expr) => {
-        Entry {
-            aliases: $aliases,
-            draw: $draw,
-            rules: $rules,
-            spec: || phalanx_core::env::LaneEnv::spec(&<$env>::default()),
-            batch: |config| batch::build(<$env>::default(), config),
-            probe: |config, precision| probe::probe(<$env>::default(), config, precision),
-        }
-    };
-}
-
-/// Every environment, in the order `phalanx envs` lists them.
+/// Every environment of ours, in the order `phalanx envs` lists them.
 pub static ENTRIES: &[Entry] = &[
-    lane!(
-        CartPole,
+    Entry::lane::<CartPole>(
         &["cartpole-control", "cartpole"],
         draw::cartpole::draw,
-        "1 for every step; ends when the cart is 2.4 off the middle or the pole 12 degrees off the vertical"
+        "1 for every step; ends when the cart is 2.4 off the middle or the pole 12 degrees off the vertical",
     ),
-    lane!(
-        Pendulum,
+    Entry::lane::<Pendulum>(
         &["pendulum"],
         draw::pendulum::draw,
-        "-(angle² + 0.1 speed² + 0.001 torque²) before the step, angle 0 upright; ends at the limit only"
+        "-(angle² + 0.1 speed² + 0.001 torque²) before the step, angle 0 upright; ends at the limit only",
     ),
-    lane!(
-        PendulumControl,
+    Entry::lane::<PendulumControl>(
         &[],
         draw::pendulum::draw_control,
-        "-(angle² + 0.1 speed² + 0.001 torque²) after the step, angle from upright; ends at the limit only"
+        "-(angle² + 0.1 speed² + 0.001 torque²) after the step, angle from upright; ends at the limit only",
     ),
-    lane!(MountainCar, &["mountain-car"], draw::mountain_car::draw, "-1 for every step; ends at the flag"),
-    lane!(
-        MountainCarContinuous,
+    Entry::lane::<MountainCar>(&["mountain-car"], draw::mountain_car::draw, "-1 for every step; ends at the flag"),
+    Entry::lane::<MountainCarContinuous>(
         &["mountain-car-continuous"],
         draw::mountain_car::draw_continuous,
-        "-0.1 action² for every step, and 100 at the flag, where it ends"
+        "-0.1 action² for every step, and 100 at the flag, where it ends",
     ),
-    lane!(
-        Acrobot,
+    Entry::lane::<Acrobot>(
         &["acrobot"],
         draw::acrobot::draw,
-        "-1 for every step but the last; ends when the tip is above the line"
+        "-1 for every step but the last; ends when the tip is above the line",
     ),
     Entry {
         aliases: &["gene-circuit", "gene-circuit-v1", "ccas-ccar-control"],
         draw: draw::gene_circuit::draw,
         rules: "-|F - target| after the step, in molecules; action 1 is light; ends at the limit only",
-        spec: || phalanx_core::env::LaneEnv::spec(&CcasrGfpControl::<3>::default()),
+        spec: || CcasrGfpControl::<3>::default().spec(),
         batch: ccasr_gfp_control::batch,
         probe: ccasr_gfp_control::probe,
     },
-    lane!(
-        CcasrGfpSysid,
+    Entry::lane::<CcasrGfpSysid>(
         &[],
         draw::gene_circuit::draw,
-        "always 0: the answer to the light is what is wanted; ends at the limit only"
+        "always 0: the answer to the light is what is wanted; ends at the limit only",
     ),
-    lane!(
-        OptoHillSysid,
+    Entry::lane::<OptoHillSysid>(
         &["opto-hill-1d"],
         draw::chart_of_observations,
-        "always 0: the answer to the light is what is wanted; ends at the limit only"
+        "always 0: the answer to the light is what is wanted; ends at the limit only",
     ),
-    lane!(
-        ChemicalReactor,
+    Entry::lane::<ChemicalReactor>(
         &["chemical-reactor", "cstr"],
         draw::reactor::draw,
-        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: jacket, feed, vent; hard constraints end it"
+        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: jacket, feed, vent; hard constraints end it",
     ),
-    lane!(
-        VanDeVusse,
+    Entry::lane::<VanDeVusse>(
         &["van-de-vusse"],
         draw::chart_of_observations,
-        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: feed, cooling; hard constraints end it"
+        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: feed, cooling; hard constraints end it",
     ),
-    lane!(
-        TicTacToe,
+    Entry::lane::<TicTacToe>(
         &["tic-tac-toe"],
         draw::tic_tac_toe::draw,
-        "1 for a win, -1 for a loss, else 0; a coin decides whether the agent is X (cell value 1, begins) or O (2, the opponent has moved); in self-play the reward is that of the side that has just moved"
+        "1 for a win, -1 for a loss, else 0; a coin decides whether the agent is X (cell value 1, begins) or O (2, the opponent has moved); in self-play the reward is that of the side that has just moved",
     ),
     Entry {
         aliases: &["arc"],
@@ -128,15 +107,53 @@ pub static ENTRIES: &[Entry] = &[
         // Grids are whole numbers: there is one precision.
         probe: |config, _| arc::solo::probe(config),
     },
-    lane!(
-        TwoArmedBandit,
+    Entry::lane::<TwoArmedBandit>(
         &["two-armed-bandit"],
         draw::two_armed_bandit::draw,
-        "the number of the arm; ends after episode_len steps"
+        "the number of the arm; ends after episode_len steps",
     ),
 ];
 
+/// Those that others have added.
+static OWN: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+/// How an environment is made.
+pub type MakeBatch = fn(&BatchConfig) -> Result<Box<dyn Batch>>;
+
+/// How one of them is looked at closely.
+pub type MakeProbe = fn(&BatchConfig, Precision) -> Result<Box<dyn Probe>>;
+
 impl Entry {
+    /// An entry for an environment in lanes that has a default. Without a picture of its own it is drawn by
+    /// [`draw::chart_of_observations`].
+    pub const fn lane<E: LaneEnv + Default>(aliases: &'static [&'static str], draw: Draw, rules: &'static str) -> Self {
+        Self {
+            aliases,
+            draw,
+            rules,
+            spec: || E::default().spec(),
+            batch: |config| batch::build(E::default(), config),
+            probe: |config, precision| probe::probe(E::default(), config, precision),
+        }
+    }
+
+    /// An entry for an environment that is made in a way of its own.
+    pub const fn new(
+        aliases: &'static [&'static str],
+        draw: Draw,
+        rules: &'static str,
+        spec: fn() -> EnvSpec,
+        batch: MakeBatch,
+        probe: MakeProbe,
+    ) -> Self {
+        Self { aliases, draw, rules, spec, batch, probe }
+    }
+
+    /// All names it answers to.
+    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.spec().name).chain(self.aliases.iter().copied())
+    }
+
     /// Names, spaces and limits.
     pub fn spec(&self) -> EnvSpec {
         (self.spec)()
@@ -153,6 +170,35 @@ impl Entry {
     }
 }
 
+/// Every environment: ours, and those that were [registered](register).
+pub fn all() -> Vec<&'static Entry> {
+    let own = OWN.read().unwrap_or_else(PoisonError::into_inner);
+    ENTRIES.iter().chain(own.iter().copied()).collect()
+}
+
+/// Adds an environment of one's own, so that everything that finds environments by name finds it too: it lasts as long
+/// as the process.
+///
+/// # Errors
+/// If a name of it is taken.
+///
+/// ```
+/// use phalanx_envs::registry::{self, Entry};
+/// use phalanx_envs::{MountainCar, draw};
+///
+/// let taken = Entry::lane::<MountainCar>(&[], draw::chart_of_observations, "the same again");
+/// assert!(registry::register(taken).unwrap_err().to_string().contains("MountainCar-v0"));
+/// ```
+pub fn register(entry: Entry) -> Result<()> {
+    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
+    let taken: Vec<_> = ENTRIES.iter().chain(own.iter().copied()).flat_map(Entry::names).collect();
+    if let Some(name) = entry.names().find(|name| taken.contains(name)) {
+        return Err(Error::Setup(format!("there is an environment called '{name}' already: choose another name")));
+    }
+    own.push(Box::leak(Box::new(entry)));
+    Ok(())
+}
+
 /// The environment called `name`, exactly or by an alias.
 ///
 /// ```
@@ -161,10 +207,26 @@ impl Entry {
 /// assert!(registry::find("CartPole").unwrap_err().to_string().contains("'CartPole-v1'"));
 /// ```
 pub fn find(name: &str) -> Result<&'static Entry> {
-    let names =
-        |entry: &Entry| std::iter::once(entry.spec().name).chain(entry.aliases.iter().copied()).collect::<Vec<_>>();
-    ENTRIES
-        .iter()
-        .find(|entry| names(entry).contains(&name))
-        .ok_or_else(|| Error::unknown("environment", name, None, ENTRIES.iter().flat_map(names)))
+    let all = all();
+    let found = all.iter().find(|entry| entry.names().any(|known| known == name)).copied();
+    found.ok_or_else(|| Error::unknown("environment", name, None, all.iter().flat_map(|entry| entry.names())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_of_ones_own_is_found_and_its_names_are_taken() {
+        let entry = |spec: fn() -> EnvSpec, aliases| Entry { spec, aliases, ..ENTRIES[0] };
+        let own = || EnvSpec { name: "Own-v0", ..ENTRIES[0].spec() };
+        register(entry(own, &["own"])).unwrap();
+        assert_eq!(find("own").unwrap().spec().name, "Own-v0");
+        assert_eq!(all().len(), ENTRIES.len() + 1);
+        let other = || EnvSpec { name: "Other-v0", ..ENTRIES[0].spec() };
+        for (taken, refused) in [("Own-v0", entry(own, &[])), ("cartpole", entry(other, &["cartpole"]))] {
+            let message = register(refused).unwrap_err().to_string();
+            assert!(message.contains(taken), "{message}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ActionTable, Buffers, all_envs, batch, config};
-use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, Reset, StepBuffers};
+use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, Reset, StepBuffers};
 use phalanx_core::{Error, Result};
 
 /// Short episodes, so that every mode meets many ends.
@@ -131,6 +131,106 @@ fn disabled_refuses_to_step_on_and_changes_nothing() {
     assert_eq!(obs[26..28], old[26..28], "an environment outside of the mask keeps its state");
     assert_ne!(obs[24..26], old[24..26]);
     assert_eq!(batch.step_into(Actions::Discrete(&actions), buffers.out()), Err(Error::ResetNeeded { env: 13 }));
+}
+
+#[test]
+fn some_environments_can_have_new_seeds_while_others_go_on() {
+    let mut batch = short("MountainCar-v0", 20, Autoreset::Disabled);
+    let (mut obs, seeds) = (vec![0.0; 40], [7; 20]);
+    let none = batch.reset_into(Reset::Reseed { mask: &[true; 20], seeds: &[Some(1); 20] }, (&mut obs).into());
+    assert!(none.is_err(), "one seed for all has no streams for single environments");
+    batch.reset_into(Reset::Seeds(&seeds), (&mut obs).into()).unwrap();
+    let first = obs.clone();
+    batch.reset_into(Reset::All, (&mut obs).into()).unwrap();
+    let second = obs.clone();
+    batch.reset_into(Reset::Seeds(&seeds), (&mut obs).into()).unwrap();
+    // Environment 2 begins anew, 3 goes on, 4 is not chosen.
+    let (mut mask, mut new) = ([false; 20], [None; 20]);
+    (mask[2], mask[3]) = (true, true);
+    (new[2], new[4]) = (Some(7), Some(8));
+    batch.step_into(Actions::Discrete(&[1; 20]), StepBuffers::new(20, 2).out()).unwrap();
+    let stepped = batch_observation(batch.as_ref());
+    batch.reset_into(Reset::Reseed { mask: &mask, seeds: &new }, (&mut obs).into()).unwrap();
+    assert_eq!(obs[4..6], first[4..6]);
+    assert_eq!(obs[6..8], second[6..8]);
+    assert_eq!(obs[8..10], stepped[8..10]);
+}
+
+#[test]
+fn some_environments_can_go_back_while_others_stay() {
+    for env in all_envs() {
+        let mut batch = short(env, 20, Autoreset::SameStep);
+        let mut buffers = Buffers::new(20, batch.spec());
+        batch.reset_into(Reset::Seeds(&[3; 20]), buffers.obs()).unwrap();
+        let name = batch.spec().params.first().map(|param| param.name);
+        let earlier = batch.snapshot();
+        let states = |batch: &dyn Batch| (0..20).map(|env| batch.state(env).unwrap()).collect::<Vec<_>>();
+        let first = states(batch.as_ref());
+        batch.reset_into(Reset::Seeds(&[4; 20]), buffers.obs()).unwrap();
+        let value = name.map(|name| batch.param(name, 0).unwrap() * 1.001);
+        if let (Some(name), Some(value)) = (name, value)
+            && batch.set_param(name, &[value]).is_err()
+        {
+            continue;
+        }
+        let second = states(batch.as_ref());
+        let mask: Vec<bool> = (0..20).map(|env| env % 3 == 0).collect();
+        batch.restore_some(&earlier, &mask).unwrap();
+        let now = states(batch.as_ref());
+        for i in 0..20 {
+            assert_eq!(now[i], if mask[i] { first[i].clone() } else { second[i].clone() }, "{env} {i}");
+            if let Some(name) = name {
+                assert_eq!(batch.param(name, i).unwrap() == batch.param(name, 0).unwrap(), mask[i], "{env} {i}");
+            }
+        }
+        assert!(batch.restore_some(&earlier, &[true; 3]).is_err());
+    }
+}
+
+#[test]
+fn ends_are_known() {
+    for (mode, known) in [(Autoreset::NextStep, true), (Autoreset::SameStep, false), (Autoreset::Disabled, true)] {
+        let mut batch = short("MountainCar-v0", 20, mode);
+        let mut ended = [true; 20];
+        for steps in 1..=9 {
+            batch.step_into(Actions::Discrete(&[1; 20]), StepBuffers::new(20, 2).out()).unwrap();
+            batch.ended_into(&mut ended).unwrap();
+            assert_eq!(ended, [known && steps == 9; 20]);
+        }
+    }
+}
+
+/// Decisions that a caller sees are those that a roll-out makes unseen.
+#[test]
+fn decisions_one_by_one_are_those_of_a_rollout() {
+    for (env, policy, arguments) in [
+        ("CartPole-v1", "random", &[][..]),
+        ("Pendulum-v1", "random", &[]),
+        ("TicTacToe-v0", "random", &[]),
+        ("CartPole-v1", "bangbang", &[]),
+        ("Pendulum-v1", "pid", &[("obs_field", "sin_theta")]),
+    ] {
+        let config = config(300, 5, Autoreset::SameStep);
+        let (mut unseen, mut seen) = (batch(env, &config), batch(env, &config));
+        let mut rollout = common::rollout(unseen.as_ref(), policy, arguments);
+        unseen.advance(&mut rollout, 40).unwrap();
+        let mut rollout = common::rollout(seen.as_ref(), policy, arguments);
+        let spec = seen.spec().clone();
+        let mut buffers = StepBuffers::new(300, spec.observation.dim());
+        for _ in 0..40 {
+            let (mut indices, mut values) = (vec![0; 300], vec![0.0; 300]);
+            if spec.action.is_discrete() {
+                seen.decide_into(&mut rollout, ActionsMut::Discrete(&mut indices)).unwrap();
+                seen.step_into(Actions::Discrete(&indices), buffers.out()).unwrap();
+            } else {
+                seen.decide_into(&mut rollout, ActionsMut::Continuous(&mut values)).unwrap();
+                seen.step_into(Actions::Continuous(&values), buffers.out()).unwrap();
+            }
+        }
+        for i in 0..300 {
+            assert_eq!(seen.state(i), unseen.state(i), "{env} {policy}");
+        }
+    }
 }
 
 #[test]

@@ -6,29 +6,27 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use phalanx_core::safety::SafetyMode;
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
-use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryModel;
 use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
-use phalanx_lab::case::{CaseSpec, LEARNERS};
+use phalanx_lab::case::CaseSpec;
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::Worker;
 use phalanx_lab::{Error, memory};
 use phalanx_learn::run::config::Config;
+use phalanx_workbench::rollout_subject::RolloutSubject;
+use phalanx_workbench::tuning::{self, Tunable, VARIABLE};
 
 use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
-use crate::learner_subject::LearnerSubject;
-use crate::learning;
 use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
 use crate::progress::Progress;
-use crate::subject::RolloutSubject;
 use crate::text;
 
 #[derive(Debug, Args)]
@@ -181,88 +179,18 @@ impl LimitArgs {
     }
 }
 
-/// What can be tuned.
-enum Tunable {
-    Rollout(Box<RolloutSubject>),
-    Training(Box<LearnerSubject>),
-}
-
-impl Tunable {
-    fn of(env: &EnvArgs, agent: &AgentArgs, num_envs: usize, limits: &LimitArgs) -> Result<Self, Failure> {
-        match agent.learner() {
-            Some(name) => {
-                let config = learning::settings(&env.env, name, &agent.settings(env, num_envs, limits)?)?;
-                Ok(Self::Training(Box::new(LearnerSubject::new(config)?)))
-            }
-            None => Ok(Self::Rollout(Box::new(RolloutSubject::new(env, &agent.policy())?))),
-        }
-    }
-
-    fn subject(&self) -> &dyn Subject {
-        match self {
-            Self::Rollout(subject) => subject.as_ref(),
-            Self::Training(subject) => subject.as_ref(),
-        }
-    }
-
-    fn steps_made(&self) -> u64 {
-        match self {
-            Self::Rollout(subject) => subject.steps_made(),
-            Self::Training(subject) => subject.steps_made(),
-        }
-    }
-
-    /// When control returns to the driver in any case.
-    fn schedule(&self) -> Schedule {
-        match self {
-            Self::Rollout(_) => Schedule::default(),
-            Self::Training(subject) => subject.schedule(),
-        }
-    }
-
-    /// Transitions for which memory is set aside.
-    fn buffer_size(&self, given: Option<usize>) -> Option<u64> {
-        match self {
-            Self::Rollout(_) => given.map(|size| size as u64),
-            Self::Training(subject) => subject.buffer_size(),
-        }
-    }
-}
-
 impl AgentArgs {
-    /// The agent, if it learns.
-    fn learner(&self) -> Option<&'static str> {
-        LEARNERS.into_iter().find(|name| name.eq_ignore_ascii_case(&self.agent))
-    }
-
-    /// The settings of an agent that learns.
-    fn settings(&self, env: &EnvArgs, num_envs: usize, limits: &LimitArgs) -> Result<Vec<(String, String)>, Failure> {
-        /// Steps of all environments that schedules refer to: a number that no preset lacks.
-        const SCHEDULED: usize = 1_000_000;
-        if env.safety != SafetyMode::Enforce || !env.constraints.is_empty() {
+    /// What is tuned: an agent that learns, or a policy under the name that the engine knows it by.
+    fn tunable(&self, env: &EnvArgs, num_envs: usize, limits: &LimitArgs) -> Result<Tunable, Failure> {
+        let learns = tuning::learner(&self.agent).is_some();
+        if learns && (env.safety != SafetyMode::Enforce || !env.constraints.is_empty()) {
             return Err(Failure::input(format!(
                 "--agent is {}, which learns under the environment's own constraints: leave out --safety and --constraint",
                 self.agent
             )));
         }
-        let mut all: Vec<_> = learning::of_env(&env.config().settings).collect();
-        let run = [("num_envs", num_envs), ("total_timesteps", SCHEDULED.max(num_envs))];
-        all.extend(run.map(|(key, value)| (format!("run.{key}"), value.to_string())));
-        match limits.buffer_size {
-            Some(size) if self.learner() == Some("dqn") => all.push(("run.buffer_size".to_owned(), size.to_string())),
-            Some(size) => {
-                let agent = &self.agent;
-                return Err(Failure::input(format!("--buffer-size is {size}, but {agent} has no replay buffer")));
-            }
-            None => (),
-        }
-        all.extend(self.policy_args.iter().cloned());
-        Ok(all)
-    }
-
-    fn policy(&self) -> PolicyArgs {
-        let policy = if self.agent == "bang-bang" { "bangbang".to_owned() } else { self.agent.clone() };
-        PolicyArgs { policy, policy_args: self.policy_args.clone() }
+        let arguments = &self.policy_args;
+        Ok(Tunable::new(&env.env, &env.config(), &self.agent, arguments, num_envs, limits.buffer_size)?)
     }
 }
 
@@ -292,19 +220,17 @@ pub(crate) fn run(args: &AutotuneArgs) -> Result<(), Failure> {
 
 impl RunArgs {
     fn tunable(&self) -> Result<Tunable, Failure> {
-        Tunable::of(&self.env, &self.agent, self.num_envs, &self.limits)
+        self.agent.tunable(&self.env, self.num_envs, &self.limits)
     }
 
     fn request<'a>(&self, tunable: &'a Tunable) -> Request<'a> {
         Request {
             threads: self.limits.threads,
-            buffer_size: tunable.buffer_size(self.limits.buffer_size),
-            schedule: tunable.schedule(),
             memory_budget: self.limits.memory_budget,
             force: self.force,
             sample: self.limits.sample(),
             time_budget: self.limits.time_budget.map(Duration::from_secs_f64),
-            ..Request::new(tunable.subject(), self.num_envs)
+            ..tunable.request(self.num_envs, self.limits.buffer_size)
         }
     }
 }
@@ -354,23 +280,8 @@ fn tune_now(args: &RunArgs) -> Result<(), Failure> {
     match (args.output.json, quiet) {
         (true, _) => print_json(&tuned),
         (false, true) => print(&format!("{}\n", tuned.scan_chunk_size)),
-        (false, false) => print(&format!("{}{tuned}", memory_line(&subject, &args.request(&subject)))),
+        (false, false) => print(&format!("{}{tuned}", subject.memory_line(&args.request(&subject)))),
     }
-}
-
-/// What a run is expected to take, for people; of roll-outs `max-envs` tells.
-fn memory_line(tunable: &Tunable, request: &Request<'_>) -> String {
-    let Tunable::Training(subject) = tunable else { return String::new() };
-    let (model, buffer) = (subject.memory(), request.buffer_size.unwrap_or(0));
-    let all = format_bytes(model.bytes(request.num_envs, buffer, 1));
-    let of_buffer = match buffer {
-        0 => String::new(),
-        _ => format!(
-            ", {} of them for the replay buffer",
-            format_bytes(model.bytes(0, buffer, 1) - model.bytes(0, 0, 1))
-        ),
-    };
-    format!("memory        {all} predicted{of_buffer}\n")
 }
 
 /// The choice against all candidates that fit; the exit code tells whether it is good.
@@ -464,7 +375,8 @@ pub(crate) fn for_rollout(
     threads: Option<usize>,
     quiet: bool,
 ) -> Result<(usize, usize), Failure> {
-    let subject = RolloutSubject::new(env, policy)?;
+    let name = tuning::policy_name(&policy.policy);
+    let subject = RolloutSubject::new(&env.env, &env.config(), name, &policy.policy_args)?;
     let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet, &mut || ())?;
     if !quiet {
         tell(&tuned.to_string());
@@ -473,29 +385,14 @@ pub(crate) fn for_rollout(
 }
 
 /// For `phalanx train --auto-tune`: the same run with the chunk size and the threads that are fastest here.
-pub(crate) fn for_training(mut config: Config, quiet: bool) -> Result<Config, Failure> {
-    if let Some(chunk) = config.run.scan_chunk_size {
-        return Err(Failure::input(format!(
-            "run.scan_chunk_size is {chunk}, but --auto-tune, run.auto_tune or PHALANX_AUTO_TUNE asks to tune it: leave out \
-             one of them"
-        )));
-    }
-    let tunable = Tunable::Training(Box::new(LearnerSubject::new(config.clone())?));
-    let request = Request {
-        threads: config.run.threads,
-        buffer_size: tunable.buffer_size(None),
-        schedule: tunable.schedule(),
-        ..Request::new(tunable.subject(), config.run.num_envs)
-    };
+pub(crate) fn for_training(config: Config, quiet: bool) -> Result<Config, Failure> {
+    let tunable = tuning::of_run(&config)?;
+    let request = Request { threads: config.run.threads, ..tunable.request(config.run.num_envs, None) };
     let tuned = tuned(&request, quiet, &mut || ())?;
     if !quiet {
-        tell(&format!("{}{tuned}", memory_line(&tunable, &request)));
+        tell(&format!("{}{tuned}", tunable.memory_line(&request)));
     }
-    config.run.scan_chunk_size = Some(tuned.scan_chunk_size);
-    config.run.threads = Some(tuned.threads);
-    // What was chosen is part of the run from here on, also when it goes on later.
-    config.run.auto_tune = false;
-    Ok(config)
+    Ok(tuning::tuned_run(config, &tuned))
 }
 
 /// The whole table for a terminal, where somebody has waited for it; one line for a log.
@@ -506,13 +403,7 @@ fn tell(text: &str) {
 
 /// Whether the user wants tuning, by the flag or by `PHALANX_AUTO_TUNE`; a chunk size beside it is a contradiction.
 pub(crate) fn is_wanted(flag: bool, scan_chunk_size: Option<usize>) -> Result<bool, Failure> {
-    const VARIABLE: &str = "PHALANX_AUTO_TUNE";
-    let value = std::env::var(VARIABLE).unwrap_or_default();
-    let by_variable = match value.to_lowercase().as_str() {
-        "" | "0" | "false" | "off" | "no" => false,
-        "1" | "true" | "on" | "yes" => true,
-        _ => return Err(Failure::input(format!("{VARIABLE} is '{value}', but must be 1 or 0"))),
-    };
+    let by_variable = tuning::is_wanted_by_variable()?;
     match (flag, by_variable, scan_chunk_size) {
         (false, true, Some(chunk)) => Err(Failure::input(format!(
             "--scan-chunk-size is {chunk}, but {VARIABLE} asks to tune it: leave out one of them"
@@ -580,11 +471,11 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
             "the system does not tell how much memory is available, so --memory-budget must be an amount such as 8G",
         )
     })? as f64;
-    if args.agent.learner().is_some() {
+    if tuning::learner(&args.agent.agent).is_some() {
         return largest_training(args, budget);
     }
-    let policy = args.agent.policy();
-    let subject = RolloutSubject::new(&args.env, &policy)?;
+    let policy = tuning::policy_name(&args.agent.agent);
+    let subject = RolloutSubject::new(&args.env.env, &args.env.config(), policy, &args.agent.policy_args)?;
     let model = subject.memory();
     let buffer = args.limits.buffer_size.unwrap_or(0) as u64;
     let reserved = model.bytes(0, buffer, 1);
@@ -605,9 +496,9 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
         std::env::current_exe().map_err(|error| Failure::input(format!("cannot find this program: {error}")))?;
     let mut case = CaseSpec {
         settings: args.env.config().settings,
-        agent: policy.policy.clone(),
-        agent_args: policy.policy_args.clone(),
-        kind: if policy.policy == "random" { Kind::FusedRandomRollout } else { Kind::PolicyRollout },
+        agent: policy.to_owned(),
+        agent_args: args.agent.policy_args.clone(),
+        kind: if policy == "random" { Kind::FusedRandomRollout } else { Kind::PolicyRollout },
         threads: args.limits.threads.unwrap_or_else(crate::machine::cores),
         scan_chunk_size: 1,
         safety: args.env.safety.to_string(),
@@ -657,7 +548,7 @@ fn largest(args: &MaxEnvsArgs) -> Result<(), Failure> {
 fn largest_training(args: &MaxEnvsArgs, budget: f64) -> Result<(), Failure> {
     // Any number that goes together with the settings shows what an environment takes.
     const ANY: usize = 1024;
-    let tunable = Tunable::of(&args.env, &args.agent, ANY, &args.limits)?;
+    let tunable = args.agent.tunable(&args.env, ANY, &args.limits)?;
     let Tunable::Training(subject) = &tunable else { unreachable!("it learns") };
     let (model, buffer) = (subject.memory(), subject.buffer_size().unwrap_or(0));
     let num_envs = subject.most_envs(budget);

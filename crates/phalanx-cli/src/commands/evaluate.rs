@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phalanx_learn::{EvalOptions, EvaluationSummary, evaluate, load_run};
+use phalanx_workbench::Registered;
 use serde::Serialize;
 
 use crate::commands::{print, print_json, train};
-use crate::environments::Registered;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]

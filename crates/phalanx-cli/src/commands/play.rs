@@ -5,9 +5,8 @@ use std::path::Path;
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
 use phalanx_core::space::{ActionMask, EnvSpec};
-use phalanx_envs::draw::{Draw, Moment, Scene, View};
+use phalanx_envs::draw::{Draw, Film, Moment};
 use phalanx_envs::registry;
-use phalanx_render::{Image, raster};
 
 use crate::args::PlayArgs;
 use crate::commands::print_notes;
@@ -33,6 +32,21 @@ pub(crate) struct Row {
     pub(crate) terminated: bool,
     pub(crate) truncated: bool,
     pub(crate) violated: u32,
+}
+
+impl Row {
+    /// The same as pictures take it.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            step: self.t as u32,
+            state: self.state.clone(),
+            observation: self.obs.clone(),
+            action: self.action.clone().unwrap_or_default(),
+            reward: self.reward.unwrap_or(0.0),
+            terminated: self.terminated,
+            truncated: self.truncated,
+        }
+    }
 }
 
 /// An environment and what acts on it.
@@ -70,6 +84,11 @@ impl Run {
 
     pub(crate) fn params(&self) -> Vec<(&'static str, f64)> {
         self.probe.params()
+    }
+
+    /// Draws its steps.
+    pub(crate) fn film(&self) -> Film {
+        Film::new(self.draw, self.spec(), self.params())
     }
 
     /// Steps until the actions are used up or the episode ends; with `autoreset` through all episodes.
@@ -142,60 +161,6 @@ impl Run {
             }
         }
         held.iter().flatten().try_for_each(show)
-    }
-}
-
-/// An episode as pictures.
-pub(crate) struct Film {
-    draw: Draw,
-    env: &'static str,
-    state_names: &'static [&'static str],
-    obs_names: &'static [&'static str],
-    params: Vec<(&'static str, f64)>,
-    history: Vec<Moment>,
-}
-
-impl Film {
-    pub(crate) fn new(run: &Run) -> Self {
-        Self::of(run.draw, run.spec(), run.params())
-    }
-
-    pub(crate) fn of(draw: Draw, spec: &EnvSpec, params: Vec<(&'static str, f64)>) -> Self {
-        Self {
-            draw,
-            env: spec.name,
-            state_names: spec.state_names,
-            obs_names: spec.observation.names,
-            params,
-            history: Vec::new(),
-        }
-    }
-
-    /// The picture of the next step; a reset begins a new episode.
-    pub(crate) fn scene(&mut self, row: &Row) -> Scene {
-        if row.t == 0 {
-            self.history.clear();
-        }
-        self.history.push(Moment {
-            step: row.t as u32,
-            state: row.state.clone(),
-            observation: row.obs.clone(),
-            action: row.action.clone().unwrap_or_default(),
-            reward: row.reward.unwrap_or(0.0),
-            terminated: row.terminated,
-            truncated: row.truncated,
-        });
-        (self.draw)(&View {
-            env: self.env,
-            state_names: self.state_names,
-            obs_names: self.obs_names,
-            params: &self.params,
-            history: &self.history,
-        })
-    }
-
-    pub(crate) fn image(&mut self, row: &Row, scale: f64) -> Result<Image, Failure> {
-        raster::image(&self.scene(row), scale).map_err(Failure::picture)
     }
 }
 

@@ -8,7 +8,7 @@ use phalanx_render::{Colour, gif, png, raster, svg};
 use serde::Serialize;
 
 use crate::args::RenderArgs;
-use crate::commands::play::{Film, Run};
+use crate::commands::play::Run;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::files::{self, Kind};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
     let format = format_of(&args.out)?;
     let target = files::check_target(&args.out, format)?;
     let mut run = Run::new(&args.play, Precision::F32)?;
-    let mut film = Film::new(&run);
+    let mut film = run.film();
     let env = run.spec().name;
     let mut scenes = Vec::new();
     let (mut steps, mut episodes, mut total_reward) = (0, 1, 0.0);
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
                  policy:T), draw fewer steps (--every K) or raise --max-frames"
             )));
         }
-        let scene = film.scene(row);
+        let scene = film.scene(row.moment());
         if drawn {
             scenes.push(scene);
         }

@@ -7,11 +7,11 @@ use std::io::{self, BufWriter, Write};
 use phalanx_core::probe::Precision;
 use phalanx_core::safety::action_names;
 use phalanx_core::space::{ActionSpace, EnvSpec};
-use phalanx_render::ansi;
+use phalanx_render::{ansi, raster};
 use serde::Serialize;
 
 use crate::args::{Format, TraceArgs};
-use crate::commands::play::{Film, Row, Run};
+use crate::commands::play::{Row, Run};
 use crate::failure::Failure;
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
@@ -35,9 +35,9 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
 /// Draws every step as coloured text.
 fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut film = Film::new(run);
+    let mut film = run.film();
     run.play(args.autoreset, |row| {
-        let image = film.image(row, 1.0)?;
+        let image = raster::image(&film.scene(row.moment()), 1.0).map_err(Failure::picture)?;
         let reward = row.reward.map(|reward| format!("  reward {reward}")).unwrap_or_default();
         let end = match (row.terminated, row.truncated) {
             (true, _) => "  terminated",

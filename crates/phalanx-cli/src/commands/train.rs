@@ -13,12 +13,12 @@ use phalanx_learn::run::directory::Summary;
 use phalanx_learn::{
     Config, Host, Observer, TrainOptions, TrainingResults, load_run, resume, train_and_evaluate, trainer,
 };
+use phalanx_workbench::Registered;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::commands::{autotune, print_json};
-use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring};
 use crate::progress::Progress;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::config::streams_of;
 use super::element::typed;
 use super::kernel::{
-    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch,
+    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch, copy_lane,
 };
 use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
-use super::{Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
+use super::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::pool::{Parts, Pool, Rows};
@@ -255,10 +255,22 @@ impl<K: Kernel> Batch for Engine<K> {
             }
             Reset::Mask(mask) => {
                 check_len("the reset mask", mask.len(), self.num_envs)?;
-                self.start_next(|block, _| {
-                    let flags = mask[block * BLOCK..].iter().take(BLOCK).enumerate();
-                    flags.fold(0, |bits, (lane, chosen)| bits | u32::from(*chosen) << lane)
-                });
+                self.start_next(|block, _| bits_of(mask, block));
+            }
+            Reset::Reseed { mask, seeds } => {
+                check_len("the reset mask", mask.len(), self.num_envs)?;
+                check_len("the list of seeds", seeds.len(), self.num_envs)?;
+                let seeds = seeds.iter().enumerate().filter(|(env, _)| mask[*env]);
+                let given: Vec<_> = seeds.filter_map(|(env, seed)| Some((env, (*seed)?))).collect();
+                if !given.is_empty() && !self.streams.reseed(&given) {
+                    let what = "the seed of a batch whose environments are to be seeded one by one";
+                    return Err(Error::out_of_range(what, "one for all", "one for each environment"));
+                }
+                for (env, _) in given {
+                    // So that the next episode is number 0.
+                    self.book[env / BLOCK * BOOK_LINES + EPISODE].0[env % BLOCK] = u32::MAX;
+                }
+                self.start_next(|block, _| bits_of(mask, block));
             }
         }
         self.observe_all(obs);
@@ -399,6 +411,39 @@ impl<K: Kernel> Batch for Engine<K> {
         Ok(())
     }
 
+    fn decide_into(&mut self, rollout: &mut Rollout, mut actions: ActionsMut<'_>) -> Result<()> {
+        check_len("the roll-out", rollout.num_envs, self.num_envs)?;
+        rollout.policy.check(&self.spec)?;
+        let components = self.spec.action.components();
+        actions.check(&self.spec, self.num_envs)?;
+        if !rollout.scratch.first().is_some_and(|scratch| scratch.fits(&self.spec)) {
+            rollout.scratch = vec![TileScratch::new::<K::Elem>(&self.spec)];
+        }
+        let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
+        let tiles = RowWise { kernel: &self.kernel, streams: &self.streams, num_envs: self.num_envs, spec: &self.spec };
+        let cells = self
+            .rows
+            .chunks_mut(row_width * TILE_BLOCKS)
+            .zip(self.book.chunks_mut(BOOK_LINES * TILE_BLOCKS))
+            .zip(rollout.lines.chunks_mut(run_width * TILE_BLOCKS));
+        for (i, ((rows, book), run)) in cells.enumerate() {
+            let first_block = i * TILE_BLOCKS;
+            let tile = TileCells { first_block, rows, book, run };
+            let chosen = tiles.decide(tile, &mut rollout.scratch[0], &rollout.policy, rollout.tick);
+            actions.write(first_block * BLOCK * components, chosen);
+        }
+        rollout.tick += 1;
+        Ok(())
+    }
+
+    fn ended_into(&self, ended: &mut [bool]) -> Result<()> {
+        check_len("the array of ends", ended.len(), self.num_envs)?;
+        for (ended, book) in ended.chunks_mut(BLOCK).zip(self.book.chunks_exact(BOOK_LINES)) {
+            ended.iter_mut().zip(book[STEPS].0).for_each(|(ended, steps)| *ended = steps >= ENDED);
+        }
+        Ok(())
+    }
+
     fn autoreset(&self) -> Autoreset {
         self.autoreset
     }
@@ -498,6 +543,54 @@ impl<K: Kernel> Batch for Engine<K> {
         Ok(())
     }
 
+    fn restore_some(&mut self, bytes: &[u8], mask: &[bool]) -> Result<()> {
+        check_len("the mask", mask.len(), self.num_envs)?;
+        let before = self.snapshot();
+        let (rows, book, streams, stats) = (self.rows.clone(), self.book.clone(), self.streams.clone(), self.stats);
+        let params = |engine: &Self, name: &str| -> Result<Vec<f64>> {
+            (0..engine.num_envs).map(|env| engine.param(name, env)).collect()
+        };
+        let names: Vec<_> = self.spec.params.iter().map(|param| param.name).collect();
+        let old = names.iter().map(|name| params(self, name)).collect::<Result<Vec<_>>>()?;
+        self.restore(bytes)?;
+        let fits = match (&streams, &mut self.streams) {
+            (Streams::PerEnv(from), Streams::PerEnv(to)) => {
+                for env in (0..mask.len()).filter(|env| !mask[*env]) {
+                    let block = env / BLOCK * 2..env / BLOCK * 2 + 2;
+                    copy_lane(&from[block.clone()], &mut to[block], env % BLOCK);
+                }
+                true
+            }
+            (from, to) => *from == *to,
+        };
+        if !fits {
+            self.restore(&before)?;
+            let why = "has other random streams, and with one seed for all an environment cannot have its own";
+            return Err(Error::Snapshot(why.to_owned()));
+        }
+        let width = self.kernel.rows_per_block();
+        for env in (0..mask.len()).filter(|env| !mask[*env]) {
+            let (block, lane) = (env / BLOCK, env % BLOCK);
+            let lines = block * BOOK_LINES..(block + 1) * BOOK_LINES;
+            copy_lane(&book[lines.clone()], &mut self.book[lines], lane);
+            let cells = block * width..(block + 1) * width;
+            self.kernel.copy_env(&rows[cells.clone()], &mut self.rows[cells], lane);
+        }
+        for (name, old) in names.iter().zip(old) {
+            let new = params(self, name)?;
+            if new != old {
+                let mixed: Vec<f64> = mask
+                    .iter()
+                    .zip(new.iter().zip(&old))
+                    .map(|(mask, (new, old))| if *mask { *new } else { *old })
+                    .collect();
+                self.set_param(name, &mixed)?;
+            }
+        }
+        self.stats = stats;
+        Ok(())
+    }
+
     fn bytes_per_env(&self) -> f64 {
         let keys = match &self.streams {
             Streams::Shared(_) => 0,
@@ -515,6 +608,12 @@ impl<K: Kernel> Batch for Engine<K> {
     fn threads(&self) -> usize {
         self.pool.threads()
     }
+}
+
+/// The flags of a block's environments, a bit each.
+fn bits_of(mask: &[bool], block: usize) -> u32 {
+    let flags = mask[block * BLOCK..].iter().take(BLOCK).enumerate();
+    flags.fold(0, |bits, (lane, chosen)| bits | u32::from(*chosen) << lane)
 }
 
 fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {

@@ -45,12 +45,15 @@ impl Streams {
 
     pub(super) fn of_seeds(seeds: &[u64]) -> Self {
         let mut lines = vec![Line::default(); seeds.len().div_ceil(BLOCK) * 2];
-        for (env, seed) in seeds.iter().enumerate() {
-            for (word, key) in key_of_seed(*seed).into_iter().enumerate() {
-                lines[env / BLOCK * 2 + word].0[env % BLOCK] = key;
-            }
-        }
+        seeds.iter().enumerate().for_each(|(env, seed)| set_key(&mut lines, env, *seed));
         Self::PerEnv(lines)
+    }
+
+    /// Gives some environments the streams of their seeds; `false` if there are no streams for single ones.
+    pub(super) fn reseed(&mut self, seeds: &[(usize, u64)]) -> bool {
+        let Self::PerEnv(lines) = self else { return false };
+        seeds.iter().for_each(|(env, seed)| set_key(lines, *env, *seed));
+        true
     }
 
     #[inline(always)]
@@ -82,6 +85,17 @@ impl Streams {
             }
         }
     }
+}
+
+fn set_key(lines: &mut [Line], env: usize, seed: u64) {
+    for (word, key) in key_of_seed(seed).into_iter().enumerate() {
+        lines[env / BLOCK * 2 + word].0[env % BLOCK] = key;
+    }
+}
+
+/// Copies one environment's words from a block to another.
+pub(super) fn copy_lane(from: &[Line], to: &mut [Line], lane: usize) {
+    from.iter().zip(to).for_each(|(from, to)| to.0[lane] = from.0[lane]);
 }
 
 /// A block and the batch around it.
@@ -159,7 +173,7 @@ pub(super) trait Kernel: Send + Sync + 'static {
     /// A legal choice of component `k` for one environment, as [`SoloEnv::choose_legal`] makes it.
     ///
     /// [`SoloEnv::choose_legal`]: crate::solo::SoloEnv::choose_legal
-    fn choose_legal(&self, rows: &[Self::Row], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32;
+    fn choose_legal(&self, at: At<'_>, rows: &[Self::Row], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32;
     /// Whether environments have constraints.
     fn guard(&self) -> &Guard;
     /// Whether [`Kernel::advance`] knows this policy.
@@ -188,6 +202,8 @@ pub(super) trait Kernel: Send + Sync + 'static {
     fn restore_params(&mut self, bytes: &[u8], num_envs: usize) -> Result<()>;
     /// Zeroes the rows of a block beyond its first `envs` environments.
     fn blank_padding(&self, rows: &mut [Self::Row], envs: usize);
+    /// Copies one environment's state from a block to another.
+    fn copy_env(&self, from: &[Self::Row], to: &mut [Self::Row], lane: usize);
     /// Memory of the parameters for all environments.
     fn params_memory(&self) -> usize;
 }

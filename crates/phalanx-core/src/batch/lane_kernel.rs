@@ -1,6 +1,8 @@
 //! The kernel of [`LaneEnv`]s: a group of environments in registers.
 
-use super::kernel::{At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch};
+use super::kernel::{
+    At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Stretch, copy_lane,
+};
 use super::params::Params;
 use super::{Actions, Autoreset, check_len};
 use crate::checksum::{fold_transition, start_word};
@@ -8,7 +10,7 @@ use crate::env::{COUNTERS, LaneAction, LaneArray, LaneEnv, LaneStruct};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, LaneValue, Lanes, Line, Mask, Stored, Uint};
 use crate::policy::{Decision, LanePolicy, Moment, Policy};
-use crate::rng::{Purpose, Stream};
+use crate::rng::{self, Purpose, Stream};
 use crate::safety::{Guard, HEAD, MAX_CONSTRAINTS, Rule, Signal};
 use crate::space::{ActionMask, ActionSpace, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
@@ -638,8 +640,14 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
         })
     }
 
-    fn choose_legal(&self, _: &[Line], _: usize, _: usize, _: &dyn Fn(u32) -> u32) -> u32 {
-        unreachable!("policies decide inside of the lanes");
+    fn choose_legal(&self, at: At<'_>, rows: &[Line], lane: usize, _: usize, below: &dyn Fn(u32) -> u32) -> u32 {
+        let first = lane / R::LANES * R::LANES;
+        let group = self.plant.load::<R, false>(at, rows, &[Line::default(); BOOK_LINES], first);
+        let legal = group.env.legal(&group.params, &group.state).lane(lane - first);
+        match rng::count_bits(legal, self.plant.choices) {
+            0 => 0,
+            count => rng::ranked_bit(legal, below(count), self.plant.choices),
+        }
     }
 
     fn guard(&self) -> &Guard {
@@ -704,6 +712,10 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
 
     fn blank_padding(&self, rows: &mut [Line], envs: usize) {
         rows.iter_mut().for_each(|line| line.0[envs..].fill(0));
+    }
+
+    fn copy_env(&self, from: &[Line], to: &mut [Line], lane: usize) {
+        copy_lane(from, to, lane);
     }
 
     fn params_memory(&self) -> usize {

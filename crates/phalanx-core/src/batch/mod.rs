@@ -44,6 +44,29 @@ pub enum ActionsMut<'a> {
     Continuous(&'a mut [f32]),
 }
 
+impl ActionsMut<'_> {
+    /// Checks that this is room for actions of `spec` for `num_envs` environments.
+    fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
+        let (actual, len) = match self {
+            Self::Discrete(indices) => (Actions::Discrete(&[]).kind(), indices.len()),
+            Self::Continuous(values) => (Actions::Continuous(&[]).kind(), values.len()),
+        };
+        if actual != spec.action.kind() {
+            return Err(Error::ActionKind { env: spec.name.to_owned(), expected: spec.action.kind(), actual });
+        }
+        check_len("the action array", len, num_envs * spec.action.components())
+    }
+
+    /// Puts `actions`, which are of the same kind, at `start`.
+    fn write(&mut self, start: usize, actions: Actions<'_>) {
+        match (self, actions) {
+            (Self::Discrete(to), Actions::Discrete(from)) => to[start..start + from.len()].copy_from_slice(from),
+            (Self::Continuous(to), Actions::Continuous(from)) => to[start..start + from.len()].copy_from_slice(from),
+            _ => unreachable!("the kinds are equal"),
+        }
+    }
+}
+
 impl<'a> Actions<'a> {
     fn kind(&self) -> &'static str {
         match self {
@@ -235,6 +258,14 @@ pub enum Reset<'a> {
     All,
     /// Those where the mask is true; their streams go on with the next episode.
     Mask(&'a [bool]),
+    /// Those where the mask is true: where there is a seed, with the stream of that seed as in [`Reset::Seeds`],
+    /// elsewhere with the next episode. Needs streams of their own: a batch that was last seeded as a whole is refused.
+    Reseed {
+        /// Which environments to reset.
+        mask: &'a [bool],
+        /// Their seeds; those of others are passed over.
+        seeds: &'a [Option<u64>],
+    },
 }
 
 /// Many environments of one kind, stepped in lockstep.
@@ -257,6 +288,12 @@ pub trait Batch: Send {
     /// Advances all environments by `steps` steps under the roll-out's policy, new episodes starting in
     /// the same step, while a tile's state stays in registers or L1.
     fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> Result<()>;
+    /// Writes the actions that the roll-out's policy chooses now, and goes on to its next decision. For callers that
+    /// want to see each action: with [`Batch::step_into`] after each call, new episodes starting in the same step, the
+    /// steps are those of [`Batch::advance`]; the roll-out then has neither statistics nor a checksum of them.
+    fn decide_into(&mut self, rollout: &mut Rollout, actions: ActionsMut<'_>) -> Result<()>;
+    /// Writes where an episode has ended and no new one has started yet.
+    fn ended_into(&self, ended: &mut [bool]) -> Result<()>;
     /// What happens after an episode has ended.
     fn autoreset(&self) -> Autoreset;
     /// Statistics of the episodes finished in [`Batch::step_into`] since the last reset of all.
@@ -274,6 +311,9 @@ pub trait Batch: Send {
     fn snapshot(&self) -> Vec<u8>;
     /// Goes back to a snapshot of a batch of the same shape; anything else is refused unchanged.
     fn restore(&mut self, snapshot: &[u8]) -> Result<()>;
+    /// Takes some environments back to a snapshot, those where the mask is true, with their parameters and random
+    /// streams; the others and the statistics stay as they are.
+    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> Result<()>;
     /// Memory the batch takes for each environment.
     fn bytes_per_env(&self) -> f64;
     /// Lanes the kernel runs in.

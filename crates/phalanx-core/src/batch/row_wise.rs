@@ -104,6 +104,12 @@ impl TileActions {
     }
 }
 
+/// The random words of a tile's blocks, drawn ahead for the ticks before `until`.
+struct Words {
+    caches: Option<[<Random as LanePolicy>::Scratch<f32x16>; TILE_BLOCKS]>,
+    until: u64,
+}
+
 /// The batch around the tiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowWise<'a, K> {
@@ -135,46 +141,20 @@ impl<K: Kernel> RowWise<'_, K> {
         let step: &mut StepBuffers<K::Elem> = step.downcast_mut().expect("made for this kernel's observations");
         let dim = self.spec.observation.dim();
         let safe = self.kernel.guard().is_active();
-        let blocks = tile.book.len() / BOOK_LINES;
-        let (row_width, run_width) = (tile.rows.len() / blocks, tile.run.len() / blocks);
+        let run_width = tile.run.len() / (tile.book.len() / BOOK_LINES);
         let first_env = tile.first_block * BLOCK;
-        let envs = (self.num_envs - first_env).min(blocks * BLOCK);
-        let envs_of = |i: usize| (envs - i * BLOCK).min(BLOCK);
-        for (i, rows) in tile.rows.chunks_exact(row_width).enumerate() {
-            self.kernel.observe(self.at(&tile, i), rows, step.typed_out().block(i, envs_of(i), dim).obs);
-        }
+        let envs = self.observe(&tile, step);
         if stretch.tick == 0 {
             for i in 0..envs {
                 let word = &mut tile.run[i / BLOCK * run_width].0[i % BLOCK];
                 *word = word.wrapping_add(start_weight(K::Elem::weigh(&step.obs[i * dim..(i + 1) * dim])));
             }
         }
+        let mut words = Words { caches: None, until: stretch.tick };
         let end = stretch.tick + stretch.steps as u64;
-        let (mut caches, mut drawn_until) = (None, stretch.tick);
         for tick in stretch.tick..end {
             let shape = Tile { first_env, envs, tick };
-            match stretch.policy {
-                Policy::Tile(policy) => {
-                    let obs = K::Elem::as_reals(&step.obs[..envs * dim]).expect("checked at the door");
-                    policy.act(shape, obs, actions.all(envs));
-                }
-                Policy::Random(policy) if self.spec.action_mask != ActionMask::None => {
-                    self.act_legally(policy, shape, &tile, actions);
-                }
-                // Blind to observations, so a whole block at once.
-                Policy::Random(policy) => {
-                    let caches = caches.get_or_insert_with(|| [policy.scratch::<f32x16>(); TILE_BLOCKS]);
-                    let wanted = if tick == drawn_until { (end - tick) as usize } else { 0 };
-                    let served = self.act(policy, shape, &mut tile, |_| &[], (caches, wanted), actions);
-                    drawn_until += served as u64;
-                }
-                Policy::Controller(policy) => {
-                    // Bytes are nothing that a controller could look at; it was not parsed with a field.
-                    let obs = K::Elem::as_reals(&step.obs);
-                    let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
-                    self.act::<_, f32>(policy, shape, &mut tile, see, (&mut [policy.scratch()], 1), actions);
-                }
-            }
+            self.choose(stretch.policy, shape, &mut tile, &step.obs, (&mut words, end), actions);
             let at = self.at(&tile, 0);
             let cells = Cells { rows: &mut *tile.rows, book: &mut *tile.book };
             let (all, mut out) = (actions.get(envs), step.typed_out());
@@ -183,6 +163,68 @@ impl<K: Kernel> RowWise<'_, K> {
             step.typed_out().count_finished(envs, safe, stats);
             for i in 0..envs {
                 fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], step, i, dim);
+            }
+        }
+    }
+
+    /// What a policy chooses for the environments of a tile now.
+    pub(super) fn decide<'s>(
+        &self,
+        mut tile: TileCells<'_, K::Row>,
+        scratch: &'s mut TileScratch,
+        policy: &Policy,
+        tick: u64,
+    ) -> Actions<'s> {
+        let TileScratch { step, actions, .. } = scratch;
+        let step: &mut StepBuffers<K::Elem> = step.downcast_mut().expect("made for this kernel's observations");
+        let envs = self.observe(&tile, step);
+        let shape = Tile { first_env: tile.first_block * BLOCK, envs, tick };
+        let mut words = Words { caches: None, until: tick };
+        self.choose(policy, shape, &mut tile, &step.obs, (&mut words, tick + 1), actions);
+        actions.get(envs)
+    }
+
+    /// Writes the observations of a tile and answers how many environments it has.
+    fn observe(&self, tile: &TileCells<'_, K::Row>, step: &mut StepBuffers<K::Elem>) -> usize {
+        let blocks = tile.book.len() / BOOK_LINES;
+        let envs = (self.num_envs - tile.first_block * BLOCK).min(blocks * BLOCK);
+        for (i, rows) in tile.rows.chunks_exact(tile.rows.len() / blocks).enumerate() {
+            let (envs, dim) = ((envs - i * BLOCK).min(BLOCK), self.spec.observation.dim());
+            self.kernel.observe(self.at(tile, i), rows, step.typed_out().block(i, envs, dim).obs);
+        }
+        envs
+    }
+
+    /// Fills in what a policy chooses on seeing `obs`; random words are drawn ahead, but not for ticks from `end` on.
+    fn choose(
+        &self,
+        policy: &Policy,
+        shape: Tile,
+        tile: &mut TileCells<'_, K::Row>,
+        obs: &[K::Elem],
+        (words, end): (&mut Words, u64),
+        actions: &mut TileActions,
+    ) {
+        let dim = self.spec.observation.dim();
+        match policy {
+            Policy::Tile(policy) => {
+                let obs = K::Elem::as_reals(&obs[..shape.envs * dim]).expect("checked at the door");
+                policy.act(shape, obs, actions.all(shape.envs));
+            }
+            Policy::Random(policy) if self.spec.action_mask != ActionMask::None => {
+                self.act_legally(policy, shape, tile, actions);
+            }
+            // Blind to observations, so a whole block at once.
+            Policy::Random(policy) => {
+                let caches = words.caches.get_or_insert_with(|| [policy.scratch::<f32x16>(); TILE_BLOCKS]);
+                let wanted = if shape.tick == words.until { (end - shape.tick) as usize } else { 0 };
+                words.until += self.act(policy, shape, tile, |_| &[], (caches, wanted), actions) as u64;
+            }
+            Policy::Controller(policy) => {
+                // Bytes are nothing that a controller could look at; it was not parsed with a field.
+                let obs = K::Elem::as_reals(obs);
+                let see = |env: usize| obs.map_or(&[][..], |obs| &obs[env * dim..(env + 1) * dim]);
+                self.act::<_, f32>(policy, shape, tile, see, (&mut [policy.scratch()], 1), actions);
             }
         }
     }
@@ -200,7 +242,8 @@ impl<K: Kernel> RowWise<'_, K> {
             let (block, lane) = (env / BLOCK, env % BLOCK);
             let rows = &tile.rows[block * row_width..(block + 1) * row_width];
             let stream = self.streams.load::<f32>(tile.first_block + block, lane);
-            let choose = |k, below: &dyn Fn(u32) -> u32| self.kernel.choose_legal(rows, lane, k, below);
+            let at = self.at(tile, block);
+            let choose = |k, below: &dyn Fn(u32) -> u32| self.kernel.choose_legal(at, rows, lane, k, below);
             for (index, choice) in row.iter_mut().zip(policy.legal_action(&stream, shape.tick, choose)) {
                 *index = choice as i32;
             }

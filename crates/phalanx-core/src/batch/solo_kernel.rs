@@ -193,7 +193,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         })
     }
 
-    fn choose_legal(&self, rows: &[E::State], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32 {
+    fn choose_legal(&self, _: At<'_>, rows: &[E::State], lane: usize, k: usize, below: &dyn Fn(u32) -> u32) -> u32 {
         self.env.choose_legal(&rows[lane], k, self.choices(k).end, below)
     }
 
@@ -236,6 +236,10 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
 
     fn blank_padding(&self, rows: &mut [E::State], envs: usize) {
         rows[envs..].fill(bytemuck::Zeroable::zeroed());
+    }
+
+    fn copy_env(&self, from: &[E::State], to: &mut [E::State], lane: usize) {
+        to[lane] = from[lane];
     }
 
     fn params_memory(&self) -> usize {

@@ -16,9 +16,11 @@ pub mod reactor;
 pub mod tic_tac_toe;
 pub mod two_armed_bandit;
 
+mod film;
 mod observations;
 mod stage;
 
+pub use film::Film;
 pub use observations::chart_of_observations;
 pub use phalanx_render::Scene;
 

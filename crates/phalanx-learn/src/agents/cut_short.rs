@@ -1,6 +1,6 @@
 //! Test environments with known values, and batches that lie about the ends of episodes as wrong agents would see them.
 
-use phalanx_core::batch::{self, Actions, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut};
+use phalanx_core::batch::{self, Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut};
 use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lane_struct;
 use phalanx_core::lanes::Real;
@@ -154,6 +154,18 @@ impl Batch for Lying {
 
     fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> phalanx_core::Result<()> {
         self.inner.advance(rollout, steps)
+    }
+
+    fn decide_into(&mut self, rollout: &mut Rollout, actions: ActionsMut<'_>) -> phalanx_core::Result<()> {
+        self.inner.decide_into(rollout, actions)
+    }
+
+    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> phalanx_core::Result<()> {
+        self.inner.restore_some(snapshot, mask)
+    }
+
+    fn ended_into(&self, ended: &mut [bool]) -> phalanx_core::Result<()> {
+        self.inner.ended_into(ended)
     }
 
     fn autoreset(&self) -> Autoreset {

@@ -182,6 +182,18 @@ impl Config {
         Self::build(&[], Some((Path::new("config.toml"), text)), [])
     }
 
+    /// The same configuration under overrides.
+    ///
+    /// ```
+    /// use phalanx_learn::create_config;
+    /// let config = create_config("CartPole-v1", "ppo", &[("run.seed", "1")])?;
+    /// assert_eq!(config.with([("run.seed", "2")])?.run.seed, 2);
+    /// # Ok::<(), phalanx_learn::Error>(())
+    /// ```
+    pub fn with<'a>(&self, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+        Self::build(&[], Some((Path::new("the configuration"), &self.to_toml())), overrides)
+    }
+
     /// The configuration of defaults under a file's text, if any, under overrides.
     pub(crate) fn build<'a>(
         defaults: &[(&str, &str)],

@@ -13,13 +13,14 @@ use phalanx_lab::case::{Autoreset, CaseSpec, LEARNERS};
 use phalanx_lab::files::check_folder;
 use phalanx_lab::guards::{OVERSUBSCRIPTION, Readings, Status};
 use phalanx_lab::record::Kind;
+use phalanx_workbench::kinds::check_kind;
+use phalanx_workbench::tuning::policy_name;
 
-use crate::args::{OutputArgs, key_value, policy_name, whole};
+use crate::args::{OutputArgs, key_value, whole};
 use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;
 use crate::text;
-use crate::workloads::check_kind;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";

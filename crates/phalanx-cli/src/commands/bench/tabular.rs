@@ -19,14 +19,15 @@ use phalanx_lab::throughput::MEGABYTE;
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::worker::Worker;
 use phalanx_learn::trainer;
+use phalanx_workbench::learning;
 use serde::Serialize;
 
 use super::options::{RESULTS_DIR, columns, own_binary, print_noise};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::machine;
 use crate::monitoring::ProcessMonitorArgs;
-use crate::{learning, machine};
 
 /// The suite that records of these cases belong to.
 const SUITE: &str = "tabular";

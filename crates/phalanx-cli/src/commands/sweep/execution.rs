@@ -12,9 +12,9 @@ use phalanx_learn::run::log::Log;
 use phalanx_learn::sweep::Plan;
 use phalanx_learn::trainer::Progress;
 use phalanx_learn::{Error, TrainOptions, train_and_evaluate};
+use phalanx_workbench::Registered;
 
 use crate::commands::train::host;
-use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::progress;
 

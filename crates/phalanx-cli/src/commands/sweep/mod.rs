@@ -22,13 +22,13 @@ use clap::Args;
 use phalanx_learn::run::directory::Lock;
 use phalanx_learn::sweep::{Plan, plain};
 use phalanx_learn::trainer;
+use phalanx_workbench::Registered;
 use serde::Serialize;
 
 use self::execution::{Outcome, Task, earlier_outcome, execute};
 use self::results::Report;
 use crate::args::count;
 use crate::commands::{concluded, print, print_json};
-use crate::environments::Registered;
 use crate::failure::Failure;
 use crate::files::write_atomically;
 use crate::text;

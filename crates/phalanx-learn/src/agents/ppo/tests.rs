@@ -377,6 +377,18 @@ impl Batch for TwoStates {
         unreachable!("learners step")
     }
 
+    fn decide_into(&mut self, _: &mut rollout::Rollout, _: ActionsMut<'_>) -> phalanx_core::Result<()> {
+        unreachable!("learners decide")
+    }
+
+    fn restore_some(&mut self, _: &[u8], _: &[bool]) -> phalanx_core::Result<()> {
+        unreachable!("learners restore all")
+    }
+
+    fn ended_into(&self, _: &mut [bool]) -> phalanx_core::Result<()> {
+        unreachable!("learners do not ask")
+    }
+
     fn state(&self, _: usize) -> phalanx_core::Result<Vec<f64>> {
         unreachable!("learners do not ask")
     }

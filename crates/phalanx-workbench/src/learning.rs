@@ -3,7 +3,6 @@
 
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_envs::registry;
-use phalanx_lab::Result;
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::memory;
 use phalanx_lab::memory_profile::Predicted;
@@ -17,16 +16,16 @@ use phalanx_learn::run::config::{Config, create_config};
 use phalanx_learn::trainer::{self, advance_chunk};
 use phalanx_learn::world::World;
 
-use crate::failure::Failure;
+use crate::error::{Error, Result, stopped};
+use crate::kinds::check_kind;
 use crate::learner_subject::{buffer_size, memory_model};
-use crate::workloads::{check_kind, stopped};
 
 /// Steps of all environments that schedules of a case refer to, and after which they stay as they are.
 const SCHEDULED: usize = 1_000_000;
 
 /// The settings of an agent's run: its preset for the environment, and `more` over it. The only place that knows how
 /// names become settings.
-pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Result<Config, Failure> {
+pub(crate) fn settings(env: &str, agent: &str, more: &[(String, String)]) -> Result<Config> {
     let more: Vec<_> = more.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     // The name that presets go by.
     Ok(create_config(registry::find(env)?.spec().name, agent, &more)?)
@@ -38,10 +37,10 @@ pub(crate) fn of_env(settings: &[(String, String)]) -> impl Iterator<Item = (Str
 }
 
 /// The settings of a case. An agent with a buffer learns from the first transition on: what comes before is no training.
-pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
+pub fn config(case: &CaseSpec) -> Result<Config> {
     check_kind(case.kind, &case.agent)?;
     if case.safety != "enforce" {
-        return Err(Failure::input(format!("the safety mode is '{}', but agents learn with enforce", case.safety)));
+        return Err(Error::input(format!("the safety mode is '{}', but agents learn with enforce", case.safety)));
     }
     let mut all = vec![
         ("run.num_envs".to_owned(), case.num_envs.to_string()),
@@ -68,13 +67,13 @@ pub(crate) fn config(case: &CaseSpec) -> Result<Config, Failure> {
 }
 
 /// The agent of a configuration, untrained, on environments of the registry.
-pub(crate) fn learner(config: &Config) -> Result<Box<dyn Learner>, Failure> {
+pub(crate) fn learner(config: &Config) -> Result<Box<dyn Learner>> {
     let entry = registry::find(&config.env.name)?;
     Ok(trainer::learner(config, &|batch: &BatchConfig| entry.batch(batch))?)
 }
 
 /// What a function allocates and keeps, beside what it answers; unknown without a counting allocator.
-pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Option<u64>), Failure> {
+pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T>) -> Result<(T, Option<u64>)> {
     let live = || memory::allocator().map(|allocator| allocator.counts().live_bytes);
     let before = live();
     let made = make()?;
@@ -82,7 +81,7 @@ pub(crate) fn kept<T>(make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, O
 }
 
 /// Bytes that a case will take, without taking them.
-pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
+pub fn predicted(case: &CaseSpec) -> Result<Predicted> {
     let config = config(case)?;
     let model = memory_model(&config)?;
     let state = model.bytes_per_env * case.num_envs as f64;
@@ -91,7 +90,7 @@ pub(crate) fn predicted(case: &CaseSpec) -> Result<Predicted, Failure> {
 }
 
 /// Builds the workload of a case in which an agent learns.
-pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
+pub fn of(case: &CaseSpec) -> Result<Box<dyn Workload>> {
     let config = config(case)?;
     if case.kind == Kind::TimeToSolve {
         return Ok(Box::new(Solving::new(config)?));
@@ -113,7 +112,7 @@ pub(crate) fn of(case: &CaseSpec) -> Result<Box<dyn Workload>, Failure> {
         Kind::GradientUpdate => {
             begin(learner.as_mut())?;
             if learner.relearn(&mut Report::default())? == 0 {
-                return Err(Failure::input(format!("{} has no updates apart from its steps", case.agent)));
+                return Err(Error::input(format!("{} has no updates apart from its steps", case.agent)));
             }
             Box::new(Updates { learner, proof: Proof::default(), memory })
         }
@@ -169,7 +168,7 @@ struct Training {
 }
 
 impl Workload for Training {
-    fn run(&mut self, iterations: u64) -> Result<Work> {
+    fn run(&mut self, iterations: u64) -> phalanx_lab::Result<Work> {
         let start = self.learner.global_step();
         for _ in 0..iterations {
             advance_chunk(self.learner.as_mut(), Some(self.chunk), u64::MAX, &mut self.proof.report)
@@ -198,7 +197,7 @@ struct Updates {
 }
 
 impl Workload for Updates {
-    fn run(&mut self, iterations: u64) -> Result<Work> {
+    fn run(&mut self, iterations: u64) -> phalanx_lab::Result<Work> {
         let mut steps = 0;
         for _ in 0..iterations {
             steps += self.learner.relearn(&mut self.proof.report).map_err(stopped)?;
@@ -226,7 +225,7 @@ pub(crate) struct Decisions {
 const SEEN: usize = 16;
 
 impl Decisions {
-    pub(crate) fn new(config: &Config, learner: &dyn Learner) -> Result<Self, Failure> {
+    pub(crate) fn new(config: &Config, learner: &dyn Learner) -> Result<Self> {
         let num_envs = config.run.num_envs;
         let batch = registry::find(&config.env.name)?.batch(&BatchConfig {
             num_envs,
@@ -271,7 +270,7 @@ struct Forward {
 }
 
 impl Workload for Forward {
-    fn run(&mut self, iterations: u64) -> Result<Work> {
+    fn run(&mut self, iterations: u64) -> phalanx_lab::Result<Work> {
         for _ in 0..iterations {
             let chosen = self.decisions.decide();
             self.proof.word(chosen);
@@ -295,17 +294,17 @@ struct Solving {
 
 impl Solving {
     /// After a first run: what is not solved cannot be timed.
-    fn new(config: Config) -> Result<Self, Failure> {
+    fn new(config: Config) -> Result<Self> {
         let name = registry::find(&config.env.name)?.spec().name;
         let Some(threshold) = registry::find(name)?.spec().reward_threshold else {
-            return Err(Failure::input(format!("{name} has no return that counts as solved, so nothing can be timed")));
+            return Err(Error::input(format!("{name} has no return that counts as solved, so nothing can be timed")));
         };
         let mut solving = Self { config, threshold, steps: 0, hash: 0 };
         let (best, steps) = solving.solve()?;
         solving.steps = steps;
         if best < threshold {
             let agent = solving.config.agent.name();
-            return Err(Failure::input(format!(
+            return Err(Error::input(format!(
                 "{agent} does not solve {name} within {steps} steps: its best evaluation is {best:.1}, but {threshold} \
                  counts as solved"
             )));
@@ -314,7 +313,7 @@ impl Solving {
     }
 
     /// The best mean return of an evaluation, and the steps until the end.
-    fn solve(&mut self) -> Result<(f64, u64), Failure> {
+    fn solve(&mut self) -> Result<(f64, u64)> {
         let entry = registry::find(&self.config.env.name)?;
         let (mut best, threshold) = (f64::NEG_INFINITY, self.threshold);
         let make = |batch: &BatchConfig| entry.batch(batch);
@@ -332,7 +331,7 @@ impl Solving {
 }
 
 impl Workload for Solving {
-    fn run(&mut self, iterations: u64) -> Result<Work> {
+    fn run(&mut self, iterations: u64) -> phalanx_lab::Result<Work> {
         for _ in 0..iterations {
             let (_, steps) = self.solve().map_err(stopped)?;
             if steps != self.steps {

@@ -9,18 +9,17 @@ use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::memory_model::MemoryModel;
 use phalanx_lab::autotune::{AgentTimes, Loop, Subject};
 use phalanx_lab::workload::Work;
-use phalanx_lab::{Error, hash};
+use phalanx_lab::{Error as LabError, hash};
 use phalanx_learn::learner::{Learner, Report};
 use phalanx_learn::run::agents::AgentConfig;
 use phalanx_learn::run::config::{Config, create_config};
 use phalanx_learn::trainer::advance_chunk;
 
-use crate::failure::Failure;
+use crate::error::{Error, Result, stopped};
 use crate::learning::{Decisions, begin, kept, learner};
-use crate::workloads::stopped;
 
 /// An environment with an agent that learns.
-pub(crate) struct LearnerSubject {
+pub struct LearnerSubject {
     config: Config,
     env: &'static str,
     agent: String,
@@ -34,7 +33,7 @@ const PROFILE_ENVS: usize = 1000;
 
 impl LearnerSubject {
     /// Of a run with these settings; its chunk size, threads and seed do not matter.
-    pub(crate) fn new(mut config: Config) -> Result<Self, Failure> {
+    pub fn new(mut config: Config) -> Result<Self> {
         let env = registry::find(&config.env.name)?.spec().name;
         // What is timed is training that goes on, not what comes before.
         if let AgentConfig::Dqn(agent) = &mut config.agent {
@@ -48,17 +47,17 @@ impl LearnerSubject {
     }
 
     /// Steps that its loops have made so far, all environments together.
-    pub(crate) fn steps_made(&self) -> u64 {
+    pub fn steps_made(&self) -> u64 {
         self.steps_made.get()
     }
 
     /// Transitions in its replay buffer, if it has one.
-    pub(crate) fn buffer_size(&self) -> Option<u64> {
+    pub fn buffer_size(&self) -> Option<u64> {
         buffer_size(&self.config)
     }
 
     /// When control returns to the driver in any case. Evaluations end a chunk of agents that can stop anywhere.
-    pub(crate) fn schedule(&self) -> Schedule {
+    pub fn schedule(&self) -> Schedule {
         let rollout_steps = self.config.agent.rollout_steps();
         let every = usize::try_from(self.config.run.eval_frequency).ok();
         let eval_frequency = every.filter(|every| *every > 0 && rollout_steps.is_none());
@@ -66,7 +65,7 @@ impl LearnerSubject {
     }
 
     /// The most environments that fit into a budget. A buffer grows with them where it would not hold a step of all.
-    pub(crate) fn most_envs(&self, budget: f64) -> usize {
+    pub fn most_envs(&self, budget: f64) -> usize {
         let (model, buffer) = (self.model, self.buffer_size().unwrap_or(0));
         let most = model.most_envs(budget, buffer, 1);
         let most = match self.buffer_size() {
@@ -81,9 +80,9 @@ impl LearnerSubject {
     }
 
     fn learner(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Learner>> {
-        learner(&sized(&self.config, num_envs, threads)).map_err(|failure| match failure {
-            Failure::Learn(phalanx_learn::Error::Setting { key, .. }) if key == "agent.buffer_size" => {
-                Error::OutOfMemory { bytes: self.model.bytes(num_envs, buffer_size(&self.config).unwrap_or(0), 1) }
+        learner(&sized(&self.config, num_envs, threads)).map_err(|error| match error {
+            Error::Learn(phalanx_learn::Error::Setting { key, .. }) if key == "agent.buffer_size" => {
+                LabError::OutOfMemory { bytes: self.model.bytes(num_envs, buffer_size(&self.config).unwrap_or(0), 1) }
             }
             other => stopped(other),
         })
@@ -143,7 +142,7 @@ fn minibatches(config: &Config) -> usize {
 /// What the memory of a run depends on, found by small runs: all that an agent keeps grows in proportion to the
 /// environments and to the buffer, apart from a part that does not grow. (A table that grows with what it has seen is
 /// counted as it begins.)
-pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel, Failure> {
+pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel> {
     /// Transitions of a minibatch from which on gradients need no more room.
     const MOST_ROWS: usize = 2048;
     let parts = minibatches(config);
@@ -156,7 +155,7 @@ pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel, Failure> {
         }
         let (learner, bytes) = kept(|| learner(&config))?;
         drop(learner);
-        let unknown = || Failure::input("the allocator does not tell what an agent takes");
+        let unknown = || Error::input("the allocator does not tell what an agent takes");
         bytes.map(|bytes| bytes as f64).ok_or_else(unknown)
     };
     let buffer = 2 * num_envs;
@@ -173,6 +172,12 @@ pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel, Failure> {
         transition_bytes: transition.round() as u64,
         bytes_per_chunk_step: 0,
     })
+}
+
+impl std::fmt::Debug for LearnerSubject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LearnerSubject({} under {})", self.env, self.agent)
+    }
 }
 
 impl Subject for LearnerSubject {

@@ -2,25 +2,32 @@
 
 use phalanx_core::batch::{Batch, BatchConfig};
 use phalanx_core::probe::Precision;
+use phalanx_envs::draw::{self, Moment};
 use phalanx_envs::registry::{self, Entry};
 use phalanx_learn::Environments;
 use phalanx_learn::environments::{Draw, Film};
 use phalanx_learn::run::episodes::Actions;
 use phalanx_render::{gif, raster};
 
-use crate::commands::play;
-use crate::failure::Failure;
+use crate::error::Result;
 
 /// One environment of the registry.
-pub(crate) struct Registered {
+pub struct Registered {
     entry: &'static Entry,
     draw: Box<Draw<'static>>,
 }
 
 impl Registered {
-    pub(crate) fn find(name: &str) -> Result<Self, Failure> {
+    /// The environment called `name`, exactly or by an alias.
+    pub fn find(name: &str) -> Result<Self> {
         let entry = registry::find(name)?;
         Ok(Self { entry, draw: Box::new(move |film| gif_of(entry, film)) })
+    }
+}
+
+impl std::fmt::Debug for Registered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registered({})", self.entry.spec().name)
     }
 }
 
@@ -36,7 +43,7 @@ impl Environments for Registered {
 
 fn gif_of(entry: &Entry, film: &Film<'_>) -> phalanx_learn::Result<Vec<u8>> {
     let probe = entry.probe(film.config, Precision::F32)?;
-    let mut pictures = play::Film::of(entry.draw, probe.spec(), probe.params());
+    let mut pictures = draw::Film::new(entry.draw, probe.spec(), probe.params());
     let (episode, steps) = (film.episode, film.episode.length());
     let action = |step: usize| match &episode.actions {
         Actions::Discrete(actions) => vec![actions[step] as f64],
@@ -47,17 +54,15 @@ fn gif_of(entry: &Entry, film: &Film<'_>) -> phalanx_learn::Result<Vec<u8>> {
     let scenes: Vec<_> = (0..=steps)
         .map(|t| {
             let row = &episode.observations[t * episode.observation_size..][..episode.observation_size];
-            pictures.scene(&play::Row {
-                episode: 0,
-                t: t as u64,
-                action: t.checked_sub(1).map(action),
+            pictures.scene(Moment {
+                step: t as u32,
                 state: film.states[t].clone(),
                 // Of stacked observations the newest comes last.
-                obs: row[row.len() - dim..].to_vec(),
-                reward: t.checked_sub(1).map(|step| f64::from(episode.rewards[step])),
+                observation: row[row.len() - dim..].to_vec(),
+                action: t.checked_sub(1).map(action).unwrap_or_default(),
+                reward: t.checked_sub(1).map_or(0.0, |step| f64::from(episode.rewards[step])),
                 terminated: t == steps && episode.terminated,
                 truncated: t == steps && episode.truncated,
-                violated: 0,
             })
         })
         .collect();

@@ -18,12 +18,10 @@ use phalanx_lab::autotune::{AgentTimes, Loop, Subject};
 use phalanx_lab::workload::Work;
 use phalanx_lab::{Error, hash};
 
-use crate::args::{EnvArgs, PolicyArgs};
-use crate::failure::Failure;
-use crate::workloads::stopped;
+use crate::error::{self, stopped};
 
 /// An environment under one of the built-in policies.
-pub(crate) struct RolloutSubject {
+pub struct RolloutSubject {
     entry: &'static Entry,
     config: BatchConfig,
     policy: Policy,
@@ -40,14 +38,16 @@ const DECISIONS: u64 = 10_000;
 const REWARD_AND_FLAGS: u64 = 4 + 2;
 
 impl RolloutSubject {
-    pub(crate) fn new(env: &EnvArgs, policy: &PolicyArgs) -> Result<Self, Failure> {
-        let entry = registry::find(&env.env)?;
-        let config = BatchConfig { autoreset: Autoreset::SameStep, ..env.config() };
+    /// Of an environment under a policy with arguments, both by name. The size, pool and seed of `config` do not matter.
+    pub fn new(env: &str, config: &BatchConfig, policy: &str, arguments: &[(String, String)]) -> error::Result<Self> {
+        let entry = registry::find(env)?;
+        let config = BatchConfig { autoreset: Autoreset::SameStep, ..config.clone() };
         // A whole block shows what an environment takes; building it checks the parameters and the policy.
         let sample = entry.batch(&BatchConfig { num_envs: BLOCK, ..config.clone() })?;
         let spec = sample.spec();
-        let policy_args = policy;
-        let policy = policy.parse(spec)?;
+        let named: Vec<_> = arguments.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let name = policy;
+        let policy = Policy::parse(name, &named, spec)?;
         let rollout = Rollout::new(policy.clone(), sample.as_ref());
         let observation = spec.observation.dim() as u64
             * match spec.observation.element {
@@ -63,19 +63,25 @@ impl RolloutSubject {
         let safety = (config.safety.mode, &config.safety.constraints);
         let env_hash = hash::of_value(&(spec.name, &config.settings, safety)).expect("settings are plain data");
         // Arguments make another agent, of which the hash is enough.
-        let agent = match policy_args.policy_args.as_slice() {
-            [] => policy_args.policy.clone(),
+        let agent = match arguments {
+            [] => name.to_owned(),
             arguments => {
                 let hash = hash::of_value(&arguments).expect("arguments are plain data");
-                format!("{}@{}", policy_args.policy, &hash[..8])
+                format!("{name}@{}", &hash[..8])
             }
         };
         Ok(Self { entry, config, policy, env: entry.spec().name, agent, env_hash, model, steps_made: Rc::default() })
     }
 
     /// Steps that its loops have made so far, all environments together.
-    pub(crate) fn steps_made(&self) -> u64 {
+    pub fn steps_made(&self) -> u64 {
         self.steps_made.get()
+    }
+}
+
+impl std::fmt::Debug for RolloutSubject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RolloutSubject({} under {})", self.env, self.agent)
     }
 }
 

@@ -1,0 +1,190 @@
+//! Actions as Python gives them, checked and in the form that the engine takes.
+
+use numpy::{IntoPyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use phalanx_core::batch::{Actions, ActionsMut};
+use phalanx_core::space::{ActionSpace, EnvSpec};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+/// Room for actions.
+#[derive(Debug)]
+pub(crate) enum ActionBuffer {
+    Discrete(Vec<i32>),
+    Continuous(Vec<f32>),
+}
+
+impl ActionBuffer {
+    pub(crate) fn new(spec: &EnvSpec) -> Self {
+        if spec.action.is_discrete() { Self::Discrete(Vec::new()) } else { Self::Continuous(Vec::new()) }
+    }
+
+    /// Room for the actions of `envs` environments.
+    pub(crate) fn zeros(spec: &EnvSpec, envs: usize) -> Self {
+        let len = envs * spec.action.components();
+        if spec.action.is_discrete() { Self::Discrete(vec![0; len]) } else { Self::Continuous(vec![0.0; len]) }
+    }
+
+    pub(crate) fn rows_mut(&mut self, start: usize, len: usize) -> ActionsMut<'_> {
+        match self {
+            Self::Discrete(indices) => ActionsMut::Discrete(&mut indices[start..start + len]),
+            Self::Continuous(values) => ActionsMut::Continuous(&mut values[start..start + len]),
+        }
+    }
+
+    /// An array for Python; whole numbers are NumPy's usual ones.
+    pub(crate) fn into_array(self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(match self {
+            Self::Discrete(indices) => {
+                let indices: Vec<i64> = indices.into_iter().map(i64::from).collect();
+                indices.into_pyarray(py).reshape(shape)?.into_any()
+            }
+            Self::Continuous(values) => values.into_pyarray(py).reshape(shape)?.into_any(),
+        })
+    }
+
+    /// The actions of one step of `num_envs` environments, `step` steps after the first.
+    pub(crate) fn of_step(&self, spec: &EnvSpec, num_envs: usize, step: usize) -> Actions<'_> {
+        let len = num_envs * spec.action.components();
+        match self {
+            Self::Discrete(indices) => Actions::Discrete(&indices[step * len..(step + 1) * len]),
+            Self::Continuous(values) => Actions::Continuous(&values[step * len..(step + 1) * len]),
+        }
+    }
+
+    /// The action of an environment in the first step.
+    pub(crate) fn row(&self, env: usize, components: usize) -> Vec<f64> {
+        let row = env * components..(env + 1) * components;
+        match self {
+            Self::Discrete(indices) => indices[row].iter().map(|index| f64::from(*index)).collect(),
+            Self::Continuous(values) => values[row].iter().map(|value| f64::from(*value)).collect(),
+        }
+    }
+
+    /// Reads an array, or anything that NumPy makes one of, with the axes `lead` before those of an action.
+    pub(crate) fn read(&mut self, given: &Bound<'_, PyAny>, spec: &EnvSpec, lead: &[usize]) -> PyResult<()> {
+        let made;
+        let array = match given.cast::<PyUntypedArray>() {
+            Ok(array) => array,
+            Err(_) => {
+                made = to_array(given, None)?;
+                &made
+            }
+        };
+        let components = match &spec.action {
+            ActionSpace::Discrete { .. } => None,
+            ActionSpace::MultiDiscrete { sizes } => Some(sizes.len()),
+            ActionSpace::Box { low, .. } => Some(low.len()),
+        };
+        if !array.shape().iter().eq(lead.iter().chain(&components)) {
+            return Err(wrong_shape(array.shape(), lead, components, spec));
+        }
+        let kind = array.dtype().kind();
+        match self {
+            Self::Discrete(indices) => {
+                if !matches!(kind, b'i' | b'u') {
+                    return Err(wrong_type(array, spec, "whole numbers"));
+                }
+                read_indices(array, indices)
+            }
+            Self::Continuous(values) => {
+                if !matches!(kind, b'f' | b'i' | b'u') {
+                    return Err(wrong_type(array, spec, "real numbers"));
+                }
+                read_values(array, values)
+            }
+        }
+    }
+
+    /// Reads the action of the only environment.
+    pub(crate) fn read_one(&mut self, given: &Bound<'_, PyAny>, spec: &EnvSpec) -> PyResult<()> {
+        if let (Self::Discrete(indices), ActionSpace::Discrete { .. }) = (&mut *self, &spec.action) {
+            let index: i64 = given.extract().map_err(|_| {
+                let kind =
+                    given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
+                PyTypeError::new_err(format!("{} takes a whole number as its action, but was given {kind}", spec.name))
+            })?;
+            indices.clear();
+            indices.push(to_index(index, 0)?);
+            return Ok(());
+        }
+        self.read(given, spec, &[])
+    }
+}
+
+fn to_index(index: i64, at: usize) -> PyResult<i32> {
+    i32::try_from(index).map_err(|_| {
+        PyValueError::new_err(format!("the action at place {at} is {index}, but must be one of the action space"))
+    })
+}
+
+fn read_indices(array: &Bound<'_, PyUntypedArray>, indices: &mut Vec<i32>) -> PyResult<()> {
+    indices.clear();
+    if let Ok(array) = array.cast::<PyArrayDyn<i64>>()
+        // SAFETY: nobody writes to the array while this thread has the interpreter.
+        && let Ok(given) = unsafe { array.as_slice() }
+    {
+        indices.extend(given.iter().map(|index| *index as i32));
+        // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
+        if given.iter().fold(false, |any, index| any | (*index != i64::from(*index as i32))) {
+            given.iter().enumerate().try_for_each(|(at, index)| to_index(*index, at).map(drop))?;
+        }
+        return Ok(());
+    }
+    if let Ok(array) = array.cast::<PyArrayDyn<i32>>()
+        // SAFETY: as above.
+        && let Ok(given) = unsafe { array.as_slice() }
+    {
+        indices.extend_from_slice(given);
+        return Ok(());
+    }
+    read_indices(&to_array(array.as_any(), Some("int64"))?, indices)
+}
+
+fn read_values(array: &Bound<'_, PyUntypedArray>, values: &mut Vec<f32>) -> PyResult<()> {
+    values.clear();
+    if let Ok(array) = array.cast::<PyArrayDyn<f32>>()
+        // SAFETY: nobody writes to the array while this thread has the interpreter.
+        && let Ok(given) = unsafe { array.as_slice() }
+    {
+        values.extend_from_slice(given);
+        return Ok(());
+    }
+    if let Ok(array) = array.cast::<PyArrayDyn<f64>>()
+        // SAFETY: as above.
+        && let Ok(given) = unsafe { array.as_slice() }
+    {
+        values.extend(given.iter().map(|value| *value as f32));
+        return Ok(());
+    }
+    read_values(&to_array(array.as_any(), Some("float64"))?, values)
+}
+
+/// A contiguous array, of a type if one is named.
+fn to_array<'py>(given: &Bound<'py, PyAny>, dtype: Option<&str>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let numpy = given.py().import(intern!(given.py(), "numpy"))?;
+    let made = match dtype {
+        Some(dtype) => numpy.call_method1(intern!(given.py(), "ascontiguousarray"), (given, dtype))?,
+        None => numpy.call_method1(intern!(given.py(), "asarray"), (given,))?,
+    };
+    Ok(made.cast_into()?)
+}
+
+/// A shape as Python writes it.
+fn shape_text<'a>(shape: impl Iterator<Item = &'a usize>) -> String {
+    let axes: Vec<_> = shape.map(usize::to_string).collect();
+    if axes.len() == 1 { format!("({},)", axes[0]) } else { format!("({})", axes.join(", ")) }
+}
+
+#[cold]
+fn wrong_shape(actual: &[usize], lead: &[usize], components: Option<usize>, spec: &EnvSpec) -> PyErr {
+    let needed = shape_text(lead.iter().chain(&components));
+    let actual = shape_text(actual.iter());
+    PyValueError::new_err(format!("the actions of {} have shape {actual}, but {needed} is needed", spec.name))
+}
+
+#[cold]
+fn wrong_type(array: &Bound<'_, PyUntypedArray>, spec: &EnvSpec, needed: &str) -> PyErr {
+    let dtype = array.dtype();
+    PyTypeError::new_err(format!("the actions of {} have dtype {dtype}, but must be {needed}", spec.name))
+}

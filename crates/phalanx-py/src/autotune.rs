@@ -1,0 +1,181 @@
+//! Auto-tuning: what `phalanx.autotune` is made of.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::batch::BatchConfig;
+use phalanx_lab::autotune::cache::CacheFile;
+use phalanx_lab::autotune::memory_model::MemoryModel;
+use phalanx_lab::autotune::{AgentTimes, Event, Loop, Request, Subject, Tuned, tune};
+use phalanx_lab::workload::Work;
+use phalanx_learn::Config;
+use phalanx_workbench::tuning::{self, Tunable};
+use pyo3::prelude::*;
+
+use crate::{lab, learn};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(suggest, module)?)?;
+    module.add_function(wrap_pyfunction!(cache_path, module)?)?;
+    module.add_function(wrap_pyfunction!(clear_cache, module)?)?;
+    Ok(())
+}
+
+/// What Python has raised during a search.
+type Raised = Rc<RefCell<Option<PyErr>>>;
+
+/// The time between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often a search says how far it is.
+const TELL: Duration = Duration::from_secs(2);
+
+/// A subject whose loops look at Python's signals, so that Ctrl-C ends a search.
+struct Interruptible<'a> {
+    subject: &'a dyn Subject,
+    raised: Raised,
+}
+
+impl Subject for Interruptible<'_> {
+    fn env(&self) -> &str {
+        self.subject.env()
+    }
+
+    fn env_hash(&self) -> String {
+        self.subject.env_hash()
+    }
+
+    fn agent(&self) -> &str {
+        self.subject.agent()
+    }
+
+    fn dtype(&self) -> &str {
+        self.subject.dtype()
+    }
+
+    fn memory(&self) -> MemoryModel {
+        self.subject.memory()
+    }
+
+    fn profile_envs(&self) -> usize {
+        self.subject.profile_envs()
+    }
+
+    fn agent_times(&self) -> phalanx_lab::Result<AgentTimes> {
+        self.subject.agent_times()
+    }
+
+    fn start(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Loop>> {
+        let inner = self.subject.start(num_envs, threads)?;
+        Ok(Box::new(Watched { inner, raised: self.raised.clone(), last: Instant::now() }))
+    }
+}
+
+/// A loop between whose samples signals are looked at: a look takes no part of a sample's time worth telling.
+struct Watched {
+    inner: Box<dyn Loop>,
+    raised: Raised,
+    last: Instant,
+}
+
+impl Loop for Watched {
+    fn advance(&mut self, steps: usize, chunk: usize) -> phalanx_lab::Result<Work> {
+        if self.last.elapsed() >= LOOK {
+            if let Err(error) = Python::attach(|py| py.check_signals()) {
+                *self.raised.borrow_mut() = Some(error);
+            }
+            self.last = Instant::now();
+        }
+        if self.raised.borrow().is_some() {
+            return Err(phalanx_lab::Error::Subject("the search was interrupted".to_owned()));
+        }
+        self.inner.advance(steps, chunk)
+    }
+}
+
+/// A text for whoever asked to be told.
+fn say(tell: Option<&Py<PyAny>>, text: &str) -> PyResult<()> {
+    let Some(tell) = tell else { return Ok(()) };
+    Python::attach(|py| tell.bind(py).call1((text,)).map(drop))
+}
+
+/// Tunes with the user's cache, without Python's lock; tells of the cache and of the search.
+fn tuned(request: &Request<'_>, tell: Option<&Py<PyAny>>) -> PyResult<Tuned> {
+    let raised = Raised::default();
+    let subject = Interruptible { subject: request.subject, raised: raised.clone() };
+    let mut last = Instant::now();
+    let mut observer = |Event::Round { what, round, left }: Event| {
+        if last.elapsed() < TELL {
+            return;
+        }
+        last = Instant::now();
+        let candidates = if left == 1 { "candidate" } else { "candidates" };
+        if let Err(error) = say(tell, &format!("autotune: {what}, round {round}, {left} {candidates} left\n")) {
+            *raised.borrow_mut() = Some(error);
+        }
+    };
+    let found = tune(&Request { subject: &subject, ..*request }, CacheFile::of_user().as_ref(), &mut observer);
+    if let Some(error) = raised.take() {
+        return Err(error);
+    }
+    let found = found.map_err(lab::raised)?;
+    found.warnings.iter().try_for_each(|warning| say(tell, &format!("warning: {warning}\n")))?;
+    Ok(found)
+}
+
+/// The same run with the chunk size and the threads that are fastest here.
+pub(crate) fn for_training(py: Python<'_>, config: Config, tell: Option<Py<PyAny>>) -> PyResult<Config> {
+    py.detach(|| {
+        let tunable = tuning::of_run(&config).map_err(learn::raised_by_workbench)?;
+        let request = Request { threads: config.run.threads, ..tunable.request(config.run.num_envs, None) };
+        let tuned = tuned(&request, tell.as_ref())?;
+        say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
+        Ok(tuning::tuned_run(config, &tuned))
+    })
+}
+
+/// The chunk size for an environment with an agent, and all that is known of it as JSON.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // Python's half has the names
+fn suggest(
+    py: Python<'_>,
+    num_envs: usize,
+    env: String,
+    agent: String,
+    buffer_size: Option<usize>,
+    force: bool,
+    threads: Option<usize>,
+    time_budget: Option<f64>,
+    params: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+    tell: Option<Py<PyAny>>,
+) -> PyResult<(usize, String)> {
+    py.detach(|| {
+        let config = BatchConfig { settings: params, ..BatchConfig::default() };
+        let tunable = Tunable::new(&env, &config, &agent, &settings, num_envs, buffer_size)
+            .map_err(learn::raised_by_workbench)?;
+        let request = Request {
+            force,
+            threads,
+            time_budget: time_budget.map(Duration::from_secs_f64),
+            ..tunable.request(num_envs, buffer_size)
+        };
+        let tuned = tuned(&request, tell.as_ref())?;
+        say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
+        Ok((tuned.scan_chunk_size, serde_json::to_string(&tuned).expect("plain data")))
+    })
+}
+
+/// Where the profiles of this machine are remembered; nowhere without a home folder.
+#[pyfunction]
+fn cache_path() -> Option<PathBuf> {
+    CacheFile::of_user().map(|cache| cache.path().to_owned())
+}
+
+/// Forgets them; answers the files that are gone.
+#[pyfunction]
+fn clear_cache() -> PyResult<Vec<PathBuf>> {
+    CacheFile::of_user().map_or(Ok(Vec::new()), |cache| cache.clear()).map_err(lab::raised)
+}

@@ -1,0 +1,97 @@
+"""The chunk size that is fastest here, measured once and remembered.
+
+A chunk is how many steps an environment makes before the driver looks at logs, evaluations and Ctrl-C. It
+never changes results, only speed. What was found is kept in ``~/.phalanx/autotune_profiles.json``
+(``PHALANX_CACHE_DIR`` moves it), which the ``phalanx`` command shares.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from phalanx import _phalanx
+from phalanx.results import setting_texts
+from phalanx.training import own_name
+
+__all__ = ["cache_path", "clear_cache", "suggest_scan_chunk_size", "tune"]
+
+
+def suggest_scan_chunk_size(
+    num_envs: int,
+    env: str,
+    agent: str,
+    buffer_size: int | None = None,
+    force_revalidate: bool = False,
+    verbose: bool = True,
+    **settings: Any,
+) -> int:
+    """The chunk size for an environment with an agent: remembered, or measured now in about 20 seconds.
+
+    Args:
+        num_envs: Environments that are stepped together.
+        env: The environment.
+        agent: An agent that learns (``dqn``, ``pqn``, ``ppo``, ``q_learning``), whose training is timed, or a policy
+            (``random``, ``pid``, ...), whose roll-outs are.
+        buffer_size: Transitions of a replay buffer, for which memory is set aside.
+        force_revalidate: Measure even if the result is remembered.
+        verbose: Tell on standard error what was found.
+        settings: As of :func:`tune`.
+    """
+    found = tune(num_envs, env, agent, buffer_size, force_revalidate, verbose, **settings)
+    return int(found["scan_chunk_size"])
+
+
+def tune(
+    num_envs: int,
+    env: str,
+    agent: str,
+    buffer_size: int | None = None,
+    force_revalidate: bool = False,
+    verbose: bool = True,
+    *,
+    threads: int | None = None,
+    time_budget: float | None = None,
+    params: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """All that a search found: chunk size, threads, throughput, and every candidate with its speed.
+
+    Args:
+        threads: Threads that share the work; tuned as well if None.
+        time_budget: Seconds after which the best so far is taken.
+        params: Parameters of the environment.
+        settings: Settings of the agent, or arguments of the policy.
+    """
+
+    def tell(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    _, found = _phalanx.suggest(
+        num_envs,
+        own_name(env),
+        agent,
+        buffer_size,
+        force_revalidate,
+        threads,
+        time_budget,
+        setting_texts(params or {}),
+        setting_texts(settings),
+        tell if verbose else None,
+    )
+    return dict(json.loads(found))
+
+
+def cache_path() -> Path | None:
+    """The file of what is remembered; None without a home folder."""
+    path = _phalanx.cache_path()
+    return None if path is None else Path(path)
+
+
+def clear_cache() -> list[Path]:
+    """Forget everything, so that the next search measures again; answers the files that are gone."""
+    return [Path(path) for path in _phalanx.clear_cache()]

@@ -1,0 +1,141 @@
+"""Recorded episodes as Minari datasets. Importing this module imports Minari."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import minari
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from minari.data_collector import EpisodeBuffer
+
+from phalanx.rollout import RolloutResult, rollout
+from phalanx.vector import PhalanxVectorEnv
+
+
+class EpisodeRecorder:
+    """Cuts the stream of a vector environment into episodes, each with one observation more than actions.
+
+    Call `reset` and `step` with what the environment's calls of that name returned.
+    """
+
+    def __init__(self, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+        self.mode = AutoresetMode(autoreset_mode)
+        self.finished: list[EpisodeBuffer] = []
+        self._open: list[EpisodeBuffer] = [EpisodeBuffer(observations=[], actions=[]) for _ in range(num_envs)]
+
+    def reset(self, observations: Any, seed: int | None = None) -> None:
+        for env, observation in enumerate(observations):
+            self._begin(env, observation, None if seed is None else seed + env)
+
+    def _begin(self, env: int, observation: Any, seed: int | None = None) -> None:
+        self._open[env] = EpisodeBuffer(seed=seed, observations=[np.array(observation)], actions=[])
+
+    def step(
+        self, actions: Any, observations: Any, rewards: Any, terminations: Any, truncations: Any, infos: dict[str, Any]
+    ) -> None:
+        for env, episode in enumerate(self._open):
+            if episode.terminations and (episode.terminations[-1] or episode.truncations[-1]):
+                # This call began an episode and made no step.
+                self._begin(env, observations[env])
+                continue
+            done = bool(terminations[env] or truncations[env])
+            last = infos["final_obs"][env] if done and self.mode == AutoresetMode.SAME_STEP else observations[env]
+            episode.observations.append(np.array(last))
+            episode.actions.append(np.array(actions[env]))
+            episode.rewards.append(float(rewards[env]))
+            episode.terminations.append(bool(terminations[env]))
+            episode.truncations.append(bool(truncations[env]))
+            if done:
+                self.finished.append(_packed(episode, len(self.finished)))
+                if self.mode == AutoresetMode.SAME_STEP:
+                    self._begin(env, observations[env])
+
+
+def _packed(episode: EpisodeBuffer, number: int) -> EpisodeBuffer:
+    """The episode with its number."""
+    return EpisodeBuffer(
+        id=number,
+        seed=episode.seed,
+        observations=np.stack(episode.observations),
+        actions=np.stack(episode.actions),
+        rewards=list(episode.rewards),
+        terminations=list(episode.terminations),
+        truncations=list(episode.truncations),
+    )
+
+
+def episodes_of(result: RolloutResult) -> list[EpisodeBuffer]:
+    """The finished episodes of a recorded roll-out, environment by environment."""
+    if result.observations is None or result.final_places is None or result.final_observations is None:
+        raise ValueError("the roll-out has no arrays: make it with record=True")
+    assert result.actions is not None and result.rewards is not None
+    assert result.terminations is not None and result.truncations is not None
+    last = {(int(step), int(env)): row for (step, env), row in zip(result.final_places, result.final_observations)}
+    episodes = []
+    done = result.terminations | result.truncations
+    for env in range(result.num_envs):
+        start = 0
+        for step in np.flatnonzero(done[:, env]):
+            span = slice(start, step + 1)
+            observations = np.concatenate([result.observations[span, env], last[int(step), env][None]])
+            episodes.append(
+                EpisodeBuffer(
+                    id=len(episodes),
+                    observations=observations,
+                    actions=result.actions[span, env],
+                    rewards=result.rewards[span, env].astype(float).tolist(),
+                    terminations=result.terminations[span, env].tolist(),
+                    truncations=result.truncations[span, env].tolist(),
+                )
+            )
+            start = step + 1
+    return episodes
+
+
+def export(
+    dataset_id: str,
+    env_id: str,
+    episodes: list[EpisodeBuffer] | RolloutResult,
+    *,
+    ref_min_score: float | None = None,
+    ref_max_score: float | None = None,
+    data_format: str | None = None,
+    **metadata: Any,
+) -> Any:
+    """Writes episodes as a Minari dataset, losslessly, with the environment in it.
+
+    `dataset_id` ends in a version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a
+    random policy is taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold
+    from which the task counts as solved, if it has one.
+    """
+    if isinstance(episodes, RolloutResult):
+        episodes = episodes_of(episodes)
+    env = gymnasium.make(f"phalanx/{env_id}")
+    if ref_min_score is None:
+        ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0).return_mean
+    if ref_max_score is None and env.spec is not None:
+        ref_max_score = env.spec.reward_threshold
+    return minari.create_dataset_from_buffers(
+        dataset_id=dataset_id,
+        buffer=episodes,
+        env=env,
+        ref_min_score=ref_min_score,
+        ref_max_score=ref_max_score,
+        data_format=data_format,
+        jpeg_encoding=False,
+        **{"algorithm_name": "unknown", "code_permalink": "", "author": "", "author_email": "", **metadata},
+    )
+
+
+def record(env: PhalanxVectorEnv, policy: Any, steps: int, seed: int = 0) -> list[EpisodeBuffer]:
+    """The episodes that a Python function from observations to actions makes in `steps` calls."""
+    recorder = EpisodeRecorder(env.num_envs, env.metadata["autoreset_mode"])
+    observations, _ = env.reset(seed=seed)
+    recorder.reset(observations, seed)
+    for _ in range(steps):
+        actions = policy(observations)
+        observations, rewards, terminations, truncations, infos = env.step(actions)
+        recorder.step(actions, observations, rewards, terminations, truncations, infos)
+    return recorder.finished

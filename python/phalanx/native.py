@@ -1,0 +1,198 @@
+"""What vector and single environments share: the engine, its parameters, its state and its snapshots."""
+
+from __future__ import annotations
+
+import json
+import operator
+import secrets
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from phalanx._phalanx import Engine, env_spec
+
+#: The step limit of an environment whose rules end every episode.
+NO_LIMIT = 2**31 - 1
+
+
+class Spec:
+    """What is known of an environment: names, spaces, parameters, options, limits.
+
+    >>> Spec.of("CartPole-v1").max_episode_steps
+    500
+    """
+
+    def __init__(self, text: str) -> None:
+        self.fields: dict[str, Any] = json.loads(text)
+
+    @classmethod
+    def of(cls, env_id: str) -> Spec:
+        """The spec of an environment with its default settings."""
+        return cls(env_spec(env_id))
+
+    @property
+    def id(self) -> str:
+        return str(self.fields["name"])
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        steps = int(self.fields["max_steps"])
+        return None if steps == NO_LIMIT else steps
+
+    @property
+    def reward_threshold(self) -> float | None:
+        threshold = self.fields["reward_threshold"]
+        return None if threshold is None else float(threshold)
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the physical constants that each environment may have its own value of."""
+        return tuple(param["name"] for param in self.fields["params"])
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return tuple(self.fields["state_names"])
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        return tuple(constraint["name"] for constraint in self.fields["constraints"])
+
+    @property
+    def has_action_mask(self) -> bool:
+        return bool(self.fields["action_mask"] != "none")
+
+    @property
+    def render_fps(self) -> int:
+        """Pictures for each second: as fast as the real thing where its time is in seconds, else a pleasant rate."""
+        rate = 1.0 / self.fields["dt"] if self.fields["dt"] else 0.0
+        return round(rate) if 10.0 <= rate <= 100.0 else 30
+
+    def observation_space(self) -> spaces.Box:
+        space = self.fields["observation"]
+        dtype = np.float32 if space["element"] == "f32" else np.int8
+        bounds = (np.array([float(bound) for bound in space[side]], np.float32) for side in ("low", "high"))
+        low, high = (bound.astype(dtype).reshape(space["shape"]) for bound in bounds)
+        return spaces.Box(low, high, dtype=dtype)
+
+    def action_space(self) -> spaces.Discrete | spaces.MultiDiscrete | spaces.Box:
+        space = self.fields["action"]
+        if space["type"] == "discrete":
+            return spaces.Discrete(space["n"])
+        if space["type"] == "multidiscrete":
+            return spaces.MultiDiscrete(space["sizes"])
+        low, high = (np.array(space[side], np.float32) for side in ("low", "high"))
+        return spaces.Box(low, high, dtype=np.float32)
+
+
+def setting_text(value: object) -> str:
+    """A setting as the engine reads it: `True` is `true`, a range is the text `low..high`."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    return str(value)
+
+
+def to_seed(seed: object) -> int:
+    """A seed as a whole number that the engine takes, from anything that stands for one."""
+    if isinstance(seed, (bool, np.bool_)):
+        raise TypeError("the seed is a bool, but must be a whole number from 0 to 2**64 - 1")
+    try:
+        number = operator.index(seed)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"the seed is {seed!r}, but must be a whole number from 0 to 2**64 - 1") from None
+    if not 0 <= number < 2**64:
+        raise ValueError(f"the seed is {number}, but must be a whole number from 0 to 2**64 - 1")
+    return number
+
+
+def fresh_seed() -> int:
+    """A seed nobody chose, far from overflow."""
+    return secrets.randbits(62)
+
+
+class Native:
+    """An environment that is an `Engine`; subclasses say how it is stepped."""
+
+    #: The engine; a module with environments of its own has one that knows them (`examples/custom-env`).
+    engine_class: ClassVar[type[Engine]] = Engine
+    _engine: Engine
+    _build: dict[str, Any]
+
+    def _start(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        settings: dict[str, Any],
+        max_episode_steps: int | None,
+        constraints: Sequence[str],
+        **choices: Any,
+    ) -> Spec:
+        texts: list[tuple[str, str]] = []
+        per_env: dict[str, Any] = {}
+        for name, value in settings.items():
+            if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1:
+                per_env[name] = np.asarray(value, np.float64)
+            else:
+                texts.append((name, setting_text(value)))
+        if max_episode_steps is not None:
+            texts.append(("max_steps", str(operator.index(max_episode_steps))))
+        if isinstance(constraints, str):
+            constraints = [constraints]
+        self._build = dict(
+            id=env_id, num_envs=operator.index(num_envs), settings=texts, constraints=list(constraints), **choices
+        )
+        self._engine = self.engine_class(**self._build)
+        for name, values in per_env.items():
+            self._engine.set_param(name, values.tolist())
+        return Spec(self._engine.spec())
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that environments have made; starting an episode is none."""
+        return self._engine.steps
+
+    def state(self) -> npt.NDArray[np.float64]:
+        """The state of each environment, a row each, in the order of `state_names`."""
+        return self._engine.state()
+
+    def set_state(self, states: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> None:
+        """Sets the states of all environments, or of those in `mask`; their episodes begin here."""
+        rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
+        chosen = None if mask is None else np.asarray(mask, np.bool_).tolist()
+        self._engine.set_state(rows, chosen)
+
+    def get_param(self, name: str) -> npt.NDArray[np.float64]:
+        """The value of a physical constant in each environment."""
+        return np.array(self._engine.param(name))
+
+    def set_param(self, name: str, values: npt.ArrayLike) -> None:
+        """Sets a physical constant: one value for all environments, or one for each."""
+        self._engine.set_param(name, np.atleast_1d(np.asarray(values, np.float64)).tolist())
+
+    def snapshot(self) -> bytes:
+        """Everything needed to go on from here: states, random streams, step counts, parameters."""
+        return self._engine.snapshot()
+
+    def restore(self, snapshot: bytes, mask: npt.ArrayLike | None = None) -> None:
+        """Goes back to a snapshot of an environment like this one, everywhere or where `mask` is true.
+
+        Any other snapshot is refused with a `ValueError`, and nothing changes.
+        """
+        self._engine.restore(bytes(snapshot), None if mask is None else np.asarray(mask, np.bool_).tolist())
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step", "_reset")}
+        return {"fields": fields, "snapshot": self._engine.snapshot()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["fields"])
+        self._engine = self.engine_class(**self._build)
+        self._engine.restore(state["snapshot"])
+        self._bind()
+
+    def _bind(self) -> None:
+        """Keeps what every step calls at hand."""
+        raise NotImplementedError

@@ -1,0 +1,145 @@
+"""Stable-Baselines3: a `VecEnv` over the engine. Importing this module imports Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env import VecEnv
+
+from phalanx.vector import PhalanxVectorEnv
+
+
+class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
+    """A Phalanx vector environment as Stable-Baselines3 wants it: new episodes in the same step, a dict for each info."""
+
+    def __init__(self, env: PhalanxVectorEnv) -> None:
+        if env.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP:
+            raise ValueError("to_sb3 needs an environment with autoreset_mode='SameStep'")
+        # Before the base class, which asks for attributes.
+        self.env = env
+        self._actions: Any = None
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> Any:
+        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
+        options = self._options[0] if self._options else None
+        obs, infos = self.env.reset(seed=seeds, options=options)
+        self.reset_infos = _split(infos, self.num_envs)
+        self._reset_seeds()
+        self._reset_options()
+        return obs
+
+    def step_async(self, actions: Any) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
+        obs, rewards, terminations, truncations, infos = self.env.step(self._actions)
+        dones = terminations | truncations
+        finals, last = infos.pop("final_obs", None), infos.pop("final_info", None)
+        infos.pop("_final_obs", None)
+        infos.pop("_final_info", None)
+        rows = _split(infos, self.num_envs)
+        limited = truncations & ~terminations
+        for env, row in enumerate(rows):
+            row["TimeLimit.truncated"] = bool(limited[env])
+        for env in np.flatnonzero(dones):
+            rows[env].update(_row(last, env))
+            rows[env]["terminal_observation"] = finals[env]
+        return obs, rewards, dones, rows
+
+    def close(self) -> None:
+        self.env.close()
+
+    def get_images(self) -> Sequence[Any]:
+        return self.env.render()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        if attr_name == "action_masks" and not self.env._spec.has_action_mask:
+            raise AttributeError(f"{self.env._spec.id} has no action masks")
+        if attr_name == "action_masks":
+            return [self._mask_of(env) for env in self._get_indices(indices)]
+        values = self.env.get_attr(attr_name)
+        return [values[env] for env in self._get_indices(indices)]
+
+    def _mask_of(self, env: int) -> Any:
+        return lambda: self.env.action_masks()[env]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        values = list(self.env.get_attr(attr_name))
+        for env in self._get_indices(indices):
+            values[env] = value
+        self.env.set_attr(attr_name, values)
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        if method_name == "action_masks" and not self.env._spec.has_action_mask:
+            raise AttributeError(f"{self.env._spec.id} has no action masks")
+        values = self.env.call(method_name, *method_args, **method_kwargs)
+        return [values[env] for env in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]
+
+    def _get_indices(self, indices: None | int | Iterable[int]) -> Iterable[int]:
+        if indices is None:
+            return range(self.num_envs)
+        return [indices] if isinstance(indices, int) else indices
+
+
+def _row(infos: dict[str, Any], env: int) -> dict[str, Any]:
+    """What the infos say of one environment."""
+    row: dict[str, Any] = {}
+    for name, values in infos.items():
+        if name.startswith("_") or not infos[f"_{name}"][env]:
+            continue
+        row[name] = {key: part[env] for key, part in values.items()} if isinstance(values, dict) else values[env]
+    return row
+
+
+def _split(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
+    """A dictionary of its own for each environment."""
+    if not infos:
+        return [{} for _ in range(num_envs)]
+    return [_row(infos, env) for env in range(num_envs)]
+
+
+def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> PhalanxVecEnv:
+    """A Stable-Baselines3 `VecEnv` of a vector environment, or of an id with the keywords of `phalanx.make_vec`."""
+    if isinstance(env, str):
+        env = PhalanxVectorEnv(env, num_envs, **{"autoreset_mode": "SameStep", **kwargs})
+    elif kwargs or num_envs != 1:
+        raise TypeError("num_envs and keywords are for environments that are made here, from an id")
+    return PhalanxVecEnv(env)
+
+
+def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
+    """Steps a `VecEnv` at random and raises an `AssertionError` where Stable-Baselines3 would be misled."""
+    assert isinstance(env, VecEnv), "it is no VecEnv"
+    obs = env.reset()
+    assert isinstance(obs, np.ndarray) and obs.shape == (env.num_envs, *env.observation_space.shape), "reset: shape"
+    assert obs.dtype == env.observation_space.dtype, "reset: dtype"
+    assert len(env.reset_infos) == env.num_envs, "reset: infos"
+    assert env.env_is_wrapped(object) == [False] * env.num_envs, "env_is_wrapped"
+    assert not env.has_attr("no_such_attribute"), "a missing attribute must raise AttributeError"
+    ends = 0
+    for _ in range(steps):
+        masks = np.stack(env.env_method("action_masks")) if env.has_attr("action_masks") else None
+        if masks is None:
+            actions = np.stack([env.action_space.sample() for _ in range(env.num_envs)])
+        else:
+            actions = np.array([np.random.choice(np.flatnonzero(mask)) for mask in masks])
+        previous, kept = obs, obs.copy()
+        obs, rewards, dones, infos = env.step(actions)
+        assert np.array_equal(previous, kept), "step: the previous observations must survive"
+        assert rewards.dtype == np.float32 and rewards.shape == (env.num_envs,) and rewards.flags.writeable, "rewards"
+        assert dones.dtype == np.bool_ and dones.shape == (env.num_envs,), "dones"
+        assert isinstance(infos, list) and len({id(info) for info in infos}) == env.num_envs, "infos: distinct dicts"
+        for info, done in zip(infos, dones):
+            assert "TimeLimit.truncated" in info, "infos: TimeLimit.truncated"
+            assert ("terminal_observation" in info) == done, "infos: terminal_observation"
+            if done:
+                assert info["terminal_observation"].shape == env.observation_space.shape, "terminal_observation: shape"
+                ends += 1
+    assert ends > 0, f"no episode has ended in {steps} steps: nothing was learnt of ends"

@@ -1,0 +1,97 @@
+"""Single environments, for `gymnasium.make` and for everything that takes a `gymnasium.Env`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.native import NO_LIMIT, Native, Spec, fresh_seed, to_seed
+
+
+class PhalanxEnv(Native, gymnasium.Env):  # type: ignore[misc]
+    """One environment. It ends episodes by its own rules only: `gymnasium.make` adds the time limit.
+
+    >>> env = PhalanxEnv("CartPole-v1")
+    >>> observation, info = env.reset(seed=42)
+    >>> observation, reward, terminated, truncated, info = env.step(1)
+    >>> observation.shape, reward, terminated, truncated
+    ((4,), 1.0, False, False)
+    """
+
+    # What is true of all: `gymnasium.make` looks at the class.
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(
+        self,
+        env_id: str,
+        *,
+        max_episode_steps: int | None = None,
+        render_mode: str | None = None,
+        safety: str = "enforce",
+        constraints: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        """Makes the environment; with `max_episode_steps` it truncates by itself."""
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
+        self._spec = self._start(
+            env_id,
+            1,
+            settings=settings,
+            max_episode_steps=NO_LIMIT if max_episode_steps is None else max_episode_steps,
+            constraints=constraints,
+            autoreset="Disabled",
+            safety=safety,
+            threads=1,
+            copy=False,
+            pictures=render_mode is not None,
+        )
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": self._spec.render_fps}
+        self.observation_space = self._spec.observation_space()
+        self.action_space = self._spec.action_space()
+        self._bind()
+
+    def _bind(self) -> None:
+        self._step = self._engine.step_one
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+        """Starts an episode: of the stream of `seed`, or the next one of the stream there is."""
+        number = None if seed is None else to_seed(seed)
+        gymnasium.Env.reset(self, seed=number)
+        if number is None and self._engine.needs_seed:
+            number = fresh_seed()
+        return self._engine.reset_one(number)
+
+    def step(self, action: Any) -> tuple[npt.NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Makes one step."""
+        return self._step(action)
+
+    def render(self) -> npt.NDArray[np.uint8]:
+        """A picture, height x width x 3."""
+        return self._engine.render()[0]
+
+    def close(self) -> None:
+        """Frees the engine's state."""
+        self._engine.close()
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Which actions are legal now."""
+        return self._engine.action_masks()[0]
+
+
+def make(env_id: str, **kwargs: Any) -> PhalanxEnv:
+    """Makes one environment that truncates at its own step limit, without Gymnasium's wrappers.
+
+    >>> env = make("Pendulum-v1", g=9.81)
+    >>> env.reset(seed=0)[0].shape
+    (3,)
+    """
+    kwargs.setdefault("max_episode_steps", Spec.of(env_id).max_episode_steps)
+    return PhalanxEnv(env_id, **kwargs)

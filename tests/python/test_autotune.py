@@ -1,0 +1,70 @@
+"""The chunk size that is fastest here, from Python."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from phalanx import autotune, suggest_scan_chunk_size
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_choice_is_measured_once_and_remembered(cache, capsys):
+    chunk = suggest_scan_chunk_size(256, "phalanx/CartPole-v1", "random", verbose=True)
+    assert chunk in (8, 16, 32, 64, 128, 256, 512)
+    told = capsys.readouterr().err
+    assert "measured now" in told and f"scan_chunk_size = {chunk}" in told
+    assert autotune.cache_path().parent == cache
+    stored = json.loads(autotune.cache_path().read_text())
+    assert any(key.startswith("CartPole-v1:random:256:") for key in stored["chunk_size_configs"])
+    start = time.monotonic()
+    assert suggest_scan_chunk_size(256, "CartPole-v1", "random", verbose=False) == chunk
+    assert time.monotonic() - start < 1 and capsys.readouterr().err == ""
+    assert [path.name for path in autotune.clear_cache()] == ["autotune_profiles.json"]
+
+
+def test_a_search_tells_all_it_knows():
+    found = autotune.tune(
+        64, "CartPole-v1", "ppo", verbose=False, threads=1, time_budget=5, rollout_steps=32, num_minibatches=4
+    )
+    assert found["threads"] == 1 and found["source"] in ("measured_now", "rule_of_thumb")
+    assert {"chunk_size", "status", "throughput_steps_per_s"} <= set(found["candidates"][0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ((8, "CartPole-v1", "ppo", 100), ValueError, "has no replay buffer"),
+        ((8, "CartPole-v1", "nobody"), ValueError, "unknown policy 'nobody'"),
+        ((10**9, "CartPole-v1", "random"), MemoryError, "lower num_envs"),
+    ],
+)
+def test_what_cannot_be_tuned_is_told(arguments, error, told):
+    with pytest.raises(error, match=told):
+        suggest_scan_chunk_size(*arguments, verbose=False)
+
+
+def test_ctrl_c_ends_a_search():
+    script = """
+import signal, threading, time, phalanx
+sent = []
+def interrupt():
+    time.sleep(1.5)
+    sent.append(time.monotonic())
+    signal.raise_signal(signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    while True:
+        phalanx.suggest_scan_chunk_size(4096, "CartPole-v1", "random", force_revalidate=True, verbose=False)
+except KeyboardInterrupt:
+    print(time.monotonic() - sent[0])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and float(done.stdout) < 1.0, done.stderr

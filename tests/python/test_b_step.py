@@ -1,0 +1,143 @@
+"""B. reset and step."""
+
+import inspect
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from helpers import MODES, actions_for
+
+import phalanx
+
+
+def test_b1_signature_of_reset():
+    parameters = inspect.signature(phalanx.PhalanxVectorEnv.reset).parameters
+    assert list(parameters) == ["self", "seed", "options"]
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in ("seed", "options"))
+    assert len(phalanx.make_vec("CartPole-v1", 2).reset()) == 2
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "ChemicalReactor-v0", "Acrobot-v1"])
+def test_b2_types_over_a_thousand_steps(env_id, rng):
+    env = phalanx.make_vec(env_id, 5)
+    env.reset(seed=0)
+    for _ in range(1000):
+        obs, rewards, terminations, truncations, info = env.step(actions_for(env, rng))
+        assert obs.dtype == env.single_observation_space.dtype and obs.flags.c_contiguous and obs.flags.writeable
+        assert rewards.dtype == np.float32 and rewards.shape == (5,)
+        assert terminations.dtype == truncations.dtype == np.bool_ and terminations.shape == truncations.shape == (5,)
+        assert isinstance(info, dict)
+    assert obs in env.observation_space
+
+
+def test_b3_both_flags_can_be_true():
+    env = phalanx.make_vec("CartPole-v1", 2, max_episode_steps=1)
+    env.reset(seed=0)
+    env.set_state([[2.399, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    _, _, terminations, truncations, _ = env.step([1, 1])
+    assert terminations.tolist() == [True, False] and truncations.tolist() == [True, True]
+
+
+def test_b4_discrete_actions_of_any_integer_type():
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    start = env.snapshot()
+    expected = env.step(np.array([0, 1, 0, 1]))[0]
+    wide = np.array([0, 9, 1, 9, 0, 9, 1, 9])
+    forms = [[0, 1, 0, 1], (0, 1, 0, 1), wide[::2]] + [np.array([0, 1, 0, 1], t) for t in ("i1", "u1", "i4", "u4", "u8")]
+    for actions in forms:
+        env.restore(start)
+        assert np.array_equal(env.step(actions)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("actions", "error", "words"),
+    [
+        (np.array([0, 1, 2, 1]), ValueError, "environment 2 is 2"),
+        (np.array([0, 1, 1, -1]), ValueError, "environment 3 is -1"),
+        (np.array([0, 2**40, 1, 1]), ValueError, "place 1 is 1099511627776"),
+        (np.array([0.0, 1.0, 0.0, 1.0]), TypeError, "float64"),
+        (np.array([True, False, True, True]), TypeError, "bool"),
+        (np.array([0, 1, 0]), ValueError, r"\(3,\), but \(4,\)"),
+        (np.zeros((4, 1), int), ValueError, r"\(4, 1\), but \(4,\)"),
+        (3, ValueError, r"\(\), but \(4,\)"),
+        (["a", "b", "c", "d"], TypeError, "whole numbers"),
+        (None, TypeError, "object"),
+    ],
+)
+def test_b4_wrong_actions_change_nothing(actions, error, words):
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    before = env.snapshot()
+    with pytest.raises(error, match=words) if error is ValueError else pytest.raises((error, ValueError)):
+        env.step(actions)
+    assert env.snapshot() == before
+    env.step([0, 1, 0, 1])
+
+
+def test_b5_continuous_actions():
+    env = phalanx.make_vec("Pendulum-v1", 2)
+    env.reset(seed=0)
+    start = env.snapshot()
+    expected = env.step(np.array([[0.5], [-1.0]], np.float32))[0]
+    for actions in ([[0.5], [-1.0]], np.array([[0.5], [-1.0]]), np.array([[0.5, 9], [-1.0, 9]], np.float32)[:, :1]):
+        env.restore(start)
+        assert np.array_equal(env.step(actions)[0], expected)
+    for bad in (np.nan, np.inf, 1e300):
+        env.restore(start)
+        with pytest.raises(ValueError, match="component 0 of the action of environment 1"):
+            env.step(np.array([[0.0], [bad]]))
+        assert env.snapshot() == start
+    with pytest.raises(ValueError, match=r"\(2,\), but \(2, 1\)"):
+        env.step(np.zeros(2))
+    with pytest.raises(TypeError, match="complex"):
+        env.step(np.zeros((2, 1), complex))
+    # Beyond the bounds the pendulum clips, as Gymnasium's does.
+    env.restore(start)
+    beyond = env.step([[50.0], [-50.0]])[0]
+    env.restore(start)
+    assert np.array_equal(beyond, env.step([[2.0], [-2.0]])[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"zzz": 1}, None])
+def test_b6_unknown_options_are_ignored(options):
+    phalanx.make_vec("CartPole-v1", 2).reset(seed=0, options=options)
+
+
+def test_b7_options_are_left_alone():
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode="Disabled")
+    env.reset(seed=0)
+    mask = np.array([True, False])
+    options = {"reset_mask": mask}
+    env.reset(options=options)
+    assert list(options) == ["reset_mask"] and options["reset_mask"] is mask
+
+    wrapped = RecordEpisodeStatistics(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="Disabled"))
+    wrapped.reset(seed=0)
+    for _ in range(3):
+        wrapped.step([0, 1])
+    wrapped.reset(options={"reset_mask": np.array([True, False])})
+    assert wrapped.episode_lengths.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_b8_a_step_needs_a_reset(mode):
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode=mode)
+    with pytest.raises(ResetNeeded, match="reset before the first step"):
+        env.step([0, 0])
+    env.reset(seed=0)
+    env.step([0, 0])
+
+
+def test_multi_discrete_actions():
+    env = phalanx.make_vec("ARC-v0", 2)
+    env.reset(seed=0)
+    choices = env.single_action_space.nvec
+    env.step(np.zeros((2, len(choices)), int))
+    with pytest.raises(ValueError, match=rf"\(2, {len(choices)}\) is needed"):
+        env.step(np.zeros(2, int))
+    bad = np.zeros((2, len(choices)), int)
+    bad[1, 0] = choices[0]
+    with pytest.raises(ValueError, match="component 0 of the action of environment 1"):
+        env.step(bad)

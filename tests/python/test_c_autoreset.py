@@ -1,0 +1,167 @@
+"""C. The autoreset modes, slot by slot against Gymnasium's own vector environment over our single one."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import vector as wrappers
+from helpers import MODES, SHORT, actions_for, same, sync
+
+import phalanx
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize(("env_id", "kwargs"), SHORT)
+def test_c1_c2_as_sync_vector_env(env_id, kwargs, mode, rng):
+    ours, theirs = phalanx.make_vec(env_id, 5, autoreset_mode=mode, **kwargs), sync(env_id, 5, mode, **kwargs)
+    assert np.array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
+    ends = 0
+    for _ in range(2000):
+        actions = actions_for(ours, rng)
+        a, b = ours.step(actions), theirs.step(actions)
+        for part in range(4):
+            assert np.array_equal(a[part], b[part])
+        assert same(a[4], b[4])
+        ends += int((a[2] | a[3]).sum())
+    assert ends > 100
+
+
+def test_c2_finals_are_absent_when_nobody_finished():
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    assert env.step([0, 1])[4] == {}
+    env.set_state([[2.399, 5.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    obs, rewards, terminations, _, info = env.step([1, 0])
+    assert terminations.tolist() == [True, False]
+    assert info["final_obs"].dtype == object and info["final_obs"][1] is None
+    assert info["final_obs"][0][0] > 2.4 and abs(obs[0, 0]) <= 0.05
+    assert info["_final_obs"].tolist() == info["_final_info"].tolist() == [True, False]
+    assert info["final_info"] == {}
+    assert rewards.tolist() == [1.0, 1.0]
+
+
+def test_c3_disabled_refuses_and_resets_by_mask():
+    env = phalanx.make_vec("CartPole-v1", 3, autoreset_mode="Disabled", max_episode_steps=2)
+    env.reset(seed=0)
+    env.step([0, 0, 0])
+    env.set_state(env.state(), [False, True, False])
+    obs, _, _, truncations, _ = env.step([0, 0, 0])
+    assert truncations.tolist() == [True, False, True]
+    before = env.snapshot()
+    with pytest.raises(ResetNeeded, match="0, 2"):
+        env.step([0, 0, 0])
+    assert env.snapshot() == before
+    after, info = env.reset(options={"reset_mask": np.array([True, False, False])})
+    assert np.array_equal(after[1:], obs[1:]) and not np.array_equal(after[0], obs[0])
+    with pytest.raises(ResetNeeded, match="environments 2 "):
+        env.step([0, 0, 0])
+    env.reset(options={"reset_mask": np.array([False, False, True])})
+    env.step([0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        ([True, False], TypeError),
+        (np.array([True]), ValueError),
+        (np.array([1, 0]), TypeError),
+        (np.array([False, False]), ValueError),
+    ],
+)
+def test_c3_malformed_masks(mask, error):
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode="Disabled")
+    env.reset(seed=0)
+    before = env.snapshot()
+    with pytest.raises(error, match="reset mask"):
+        env.reset(options={"reset_mask": mask})
+    assert env.snapshot() == before
+
+
+def test_c3_partial_reset_as_sync_vector_env(rng):
+    ours = phalanx.make_vec("CartPole-v1", 6, autoreset_mode="Disabled")
+    theirs = sync("CartPole-v1", 6, AutoresetMode.DISABLED)
+    ours.reset(seed=1), theirs.reset(seed=1)
+    for i in range(600):
+        actions = rng.integers(2, size=6)
+        a, b = ours.step(actions), theirs.step(actions)
+        assert all(np.array_equal(a[part], b[part]) for part in range(4))
+        done = a[2] | a[3]
+        if done.any():
+            seed = None if i % 3 else 100 + i
+            one = ours.reset(seed=seed, options={"reset_mask": done})
+            two = theirs.reset(seed=seed, options={"reset_mask": done.copy()})
+            assert np.array_equal(one[0], two[0]) and same(one[1], two[1])
+
+
+OBSERVATION_WRAPPERS = {
+    "FlattenObservation": wrappers.FlattenObservation,
+    "DtypeObservation": lambda env: wrappers.DtypeObservation(env, np.float64),
+    "TransformObservation": lambda env: wrappers.TransformObservation(env, lambda obs: obs),
+    "RescaleObservation": lambda env: wrappers.RescaleObservation(env, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", OBSERVATION_WRAPPERS)
+def test_c4_observation_wrappers_refuse_same_step(name, mode):
+    env = phalanx.make_vec("Pendulum-v1", 2, autoreset_mode=mode)
+    if mode == AutoresetMode.SAME_STEP:
+        with pytest.raises(ValueError):
+            OBSERVATION_WRAPPERS[name](env)
+    else:
+        OBSERVATION_WRAPPERS[name](env).reset(seed=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_c4_normalize_observation_takes_next_step_only(mode):
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode=mode)
+    if mode == AutoresetMode.NEXT_STEP:
+        wrappers.NormalizeObservation(env).reset(seed=0)
+    else:
+        with pytest.raises(ValueError):
+            wrappers.NormalizeObservation(env)
+
+
+def test_c5_dense_finals_agree_with_the_sparse_ones(rng):
+    sparse = phalanx.make_vec("CartPole-v1", 8, autoreset_mode="SameStep")
+    dense = phalanx.make_vec("CartPole-v1", 8, autoreset_mode="SameStep", final_obs_dense=True)
+    sparse.reset(seed=0), dense.reset(seed=0)
+    ends = 0
+    for _ in range(300):
+        actions = rng.integers(2, size=8)
+        a, b = sparse.step(actions)[4], dense.step(actions)[4]
+        assert ("final_obs" in a) == ("final_obs_dense" in b) and "final_obs" not in b
+        if "final_obs" in a:
+            places = np.flatnonzero(a["_final_obs"])
+            assert np.array_equal(b["final_indices"], places)
+            assert np.array_equal(b["final_obs_dense"], np.stack(list(a["final_obs"][places])))
+            assert b["final_obs_dense"].dtype == np.float32
+            np.from_dlpack(b["final_obs_dense"])
+            with pytest.raises(BufferError):
+                np.from_dlpack(a["final_obs"])
+            ends += len(places)
+    assert ends > 50
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_c6_starts_are_not_steps(mode, rng):
+    env = phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode)
+    env.reset(seed=0)
+    counted, ended = 0, np.zeros(4, bool)
+    for _ in range(500):
+        if mode == AutoresetMode.DISABLED and ended.any():
+            env.reset(options={"reset_mask": ended})
+            ended[:] = False
+        counted += 4 - int(ended.sum() if mode == AutoresetMode.NEXT_STEP else 0)
+        _, _, terminations, truncations, _ = env.step(rng.integers(2, size=4))
+        ended = terminations | truncations
+    assert env.num_steps == counted
+
+
+def test_f4_the_vector_environment_truncates_at_exactly_its_limit():
+    env = gymnasium.make_vec("phalanx/MountainCar-v0", num_envs=2)
+    env.reset(seed=0)
+    for step in range(1, 201):
+        truncations = env.step([1, 1])[3]
+        assert truncations.all() == (step == 200)

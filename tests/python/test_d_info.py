@@ -1,0 +1,119 @@
+"""D. info."""
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+from helpers import MODES, legal_actions, same, sync
+
+import phalanx
+from phalanx.wrappers import LegacyFinalInfo
+
+REACTOR = {"safety": "monitor", "max_episode_steps": 9}
+
+
+def without_seconds(info):
+    return {key: value for key, value in info.items() if key not in ("episode_cost", "_episode_cost")}
+
+
+def test_d1_infos_are_those_of_sync_vector_env(rng):
+    """The reactor emits numbers and bools, in NEXT_STEP exactly as Gymnasium would put them together."""
+    ours = phalanx.make_vec("ChemicalReactor-v0", 4, **REACTOR)
+    theirs = sync("ChemicalReactor-v0", 4, AutoresetMode.NEXT_STEP, **REACTOR)
+    assert same(ours.reset(seed=0)[1], theirs.reset(seed=0)[1])
+    for _ in range(60):
+        actions = rng.uniform(-1, 1, (4, *ours.single_action_space.shape)).astype(np.float32)
+        a, b = ours.step(actions), theirs.step(actions)
+        assert same(a[4], b[4])
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_d1_arrays_in_infos_are_those_of_sync_vector_env(mode, rng):
+    """Tic-tac-toe emits arrays and integers."""
+    ours = phalanx.make_vec("TicTacToe-v0", 4, autoreset_mode=mode)
+    theirs = sync("TicTacToe-v0", 4, mode)
+    assert same(ours.reset(seed=0)[1], theirs.reset(seed=0)[1])
+    for _ in range(200):
+        actions = legal_actions(ours.action_masks(), rng)
+        a, b = ours.step(actions), theirs.step(actions)
+        assert all(np.array_equal(a[part], b[part]) for part in range(4))
+        for key in ("action_mask", "_action_mask", "to_move", "_to_move"):
+            assert same(a[4][key], b[4][key]), key
+        if "final_info" in a[4]:
+            assert same(a[4]["final_obs"], b[4]["final_obs"])
+            last = b[4]["final_info"]
+            for key in ("action_mask", "_action_mask", "rewards_all", "_rewards_all"):
+                assert same(a[4]["final_info"][key], last[key]), key
+        else:
+            assert same(a[4], b[4]) or mode == AutoresetMode.SAME_STEP
+
+
+def test_d2_dict_info_to_list(rng):
+    env = DictInfoToList(phalanx.make_vec("ChemicalReactor-v0", 3, safety="monitor"))
+    env.reset(seed=0)
+    plain = phalanx.make_vec("ChemicalReactor-v0", 3, safety="monitor")
+    plain.reset(seed=0)
+    for _ in range(20):
+        actions = rng.uniform(-1, 1, (3, *plain.single_action_space.shape)).astype(np.float32)
+        rows, info = env.step(actions)[4], plain.step(actions)[4]
+        assert len(rows) == 3
+        for slot, row in enumerate(rows):
+            assert row["cost"] == info["cost"][slot] and row["violation"] == info["violation"][slot]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_d3_native_statistics_are_those_of_the_wrapper(mode, rng):
+    plain = phalanx.make_vec("CartPole-v1", 6, autoreset_mode=mode)
+    wrapped = RecordEpisodeStatistics(plain)
+    native = phalanx.make_vec("CartPole-v1", 6, autoreset_mode=mode, episode_stats=True)
+    wrapped.reset(seed=0), native.reset(seed=0)
+    ended, ends = np.zeros(6, bool), 0
+    for _ in range(10_000):
+        if mode == AutoresetMode.DISABLED and ended.any():
+            for env in (wrapped, native):
+                env.reset(options={"reset_mask": ended.copy()})
+        actions = rng.integers(2, size=6)
+        a, b = wrapped.step(actions), native.step(actions)
+        assert ("episode" in a[4]) == ("episode" in b[4])
+        if "episode" in a[4]:
+            for key in ("r", "l"):
+                assert np.array_equal(a[4]["episode"][key], b[4]["episode"][key]), key
+                assert a[4]["episode"][key].dtype == b[4]["episode"][key].dtype
+            assert (b[4]["episode"]["t"][b[4]["_episode"]] > 0).all()
+            assert np.array_equal(a[4]["_episode"], b[4]["_episode"])
+            ends += int(b[4]["_episode"].sum())
+        ended = a[2] | a[3]
+    assert ends > 500
+    with pytest.raises(ValueError):
+        twice = RecordEpisodeStatistics(native)
+        for _ in range(200):
+            twice.step(rng.integers(2, size=6))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_d4_lengths_are_not_off_by_one(mode):
+    env = RecordEpisodeStatistics(phalanx.make_vec("Pendulum-v1", 2, autoreset_mode=mode, max_episode_steps=7))
+    env.reset(seed=0)
+    found = []
+    for _ in range(40):
+        info = env.step(np.zeros((2, 1)))[4]
+        if "episode" in info:
+            found.extend(info["episode"]["l"][info["_episode"]].tolist())
+            if mode == AutoresetMode.DISABLED:
+                env.reset(options={"reset_mask": info["_episode"]})
+    assert len(found) >= 8 and set(found) == {7}
+
+
+def test_d5_the_loop_of_cleanrl_logs_episodes(rng):
+    envs = LegacyFinalInfo(phalanx.make_vec("CartPole-v1", 4, autoreset_mode="SameStep", episode_stats=True))
+    envs.reset(seed=1)
+    logged = []
+    for _ in range(300):
+        infos = envs.step(rng.integers(2, size=4))[4]
+        if "final_info" in infos:
+            for info in infos["final_info"]:
+                if info and "episode" in info:
+                    logged.append((float(info["episode"]["r"].item()), int(info["episode"]["l"].item())))
+    assert len(logged) > 20 and all(r == l for r, l in logged)
+    with pytest.raises(ValueError, match="SameStep"):
+        LegacyFinalInfo(phalanx.make_vec("CartPole-v1", 4))

@@ -1,0 +1,254 @@
+"""G5. Our own checker passes our environments and catches broken ones, each with the message of its rule."""
+
+import copy
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+import phalanx
+from phalanx.testing import VectorEnvError, check_vector_env
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {"max_episode_steps": 9}),
+        ("TicTacToe-v0", {}),
+        ("ChemicalReactor-v0", {"max_episode_steps": 9}),
+    ],
+)
+def test_g5_ours_pass(env_id, kwargs):
+    check_vector_env(lambda mode: phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs))
+
+
+class Broken(VectorEnv):
+    """A sound environment with one thing turned wrong by a subclass."""
+
+    def __init__(self, mode):
+        self.inner = phalanx.make_vec("CartPole-v1", 3, autoreset_mode=mode)
+        self.mode = mode
+        for name in (
+            "num_envs", "single_observation_space", "single_action_space", "observation_space", "action_space", "metadata"
+        ):
+            setattr(self, name, getattr(self.inner, name))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.inner.reset(seed=seed, options=options)
+
+    def step(self, actions):
+        return self.inner.step(actions)
+
+    def close_extras(self, **kwargs):
+        self.inner.close()
+
+
+class WrongBatchSpace(Broken):
+    def __init__(self, mode):
+        super().__init__(mode)
+        self.observation_space = Box(-1, 1, (3, 4))
+
+
+class ModeAsText(Broken):
+    def __init__(self, mode):
+        super().__init__(mode)
+        self.metadata = {**self.metadata, "autoreset_mode": mode.value}
+
+
+class RenderModesAsTuple(Broken):
+    def __init__(self, mode):
+        super().__init__(mode)
+        self.metadata = {**self.metadata, "render_modes": ("rgb_array",)}
+
+
+class ObservationsInDouble(Broken):
+    def step(self, actions):
+        obs, *rest = super().step(actions)
+        return obs.astype(np.float64), *rest
+
+
+class ReadOnlyObservations(Broken):
+    def step(self, actions):
+        obs, *rest = super().step(actions)
+        obs.flags.writeable = False
+        return obs, *rest
+
+
+class FourValues(Broken):
+    def step(self, actions):
+        return super().step(actions)[:4]
+
+
+class FlagsAsNumbers(Broken):
+    def step(self, actions):
+        obs, rewards, terminations, *rest = super().step(actions)
+        return obs, rewards, terminations.astype(np.int8), *rest
+
+
+class EpisodesUnasked(Broken):
+    def step(self, actions):
+        *rest, info = super().step(actions)
+        return *rest, {"episode": {"r": np.zeros(3)}, "_episode": np.ones(3, bool), **info}
+
+
+class InfoWithoutMask(Broken):
+    def step(self, actions):
+        *rest, info = super().step(actions)
+        return *rest, {"speed": np.zeros(3), **info}
+
+
+class ShortInfo(Broken):
+    def step(self, actions):
+        *rest, info = super().step(actions)
+        return *rest, {"speed": np.zeros(2), "_speed": np.ones(3, bool), **info}
+
+
+class OneBuffer(Broken):
+    def step(self, actions):
+        obs, *rest = super().step(actions)
+        self.buffer = getattr(self, "buffer", obs)
+        self.buffer[:] = obs
+        return self.buffer, *rest
+
+
+class IgnoresSeeds(Broken):
+    def reset(self, *, seed=None, options=None):
+        VectorEnv.reset(self, seed=seed)
+        return self.inner.reset(options=options)
+
+
+class SameSeedForAll(Broken):
+    def reset(self, *, seed=None, options=None):
+        VectorEnv.reset(self, seed=seed)
+        return self.inner.reset(seed=None if seed is None else [seed * 1000 + i for i in range(3)], options=options)
+
+
+class ForgetsNpRandom(Broken):
+    def reset(self, *, seed=None, options=None):
+        return self.inner.reset(seed=seed, options=options)
+
+
+class EatsOptions(Broken):
+    def reset(self, *, seed=None, options=None):
+        result = super().reset(seed=seed, options=options)
+        if options:
+            options.clear()
+        return result
+
+
+class LastObservationStays(Broken):
+    """In SAME_STEP it returns the last observation instead of the new episode's first."""
+
+    def step(self, actions):
+        obs, *rest, info = super().step(actions)
+        for slot, final in enumerate(info.get("final_obs", [])):
+            if final is not None:
+                obs[slot] = final
+        return obs, *rest, info
+
+
+class RewardOnReset(Broken):
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        rewards[:] = 1.0
+        return obs, rewards, *rest
+
+
+class ReplaysTheFirstEpisode(Broken):
+    """Every new episode begins like the first one."""
+
+    def reset(self, *, seed=None, options=None):
+        result = super().reset(seed=seed, options=options)
+        if not options:
+            self.first = result[0].copy()
+        return result
+
+    def step(self, actions):
+        obs, rewards, terminations, truncations, info = super().step(actions)
+        fresh = getattr(self, "ended", np.zeros(3, bool)) if self.mode == AutoresetMode.NEXT_STEP else terminations
+        if self.mode != AutoresetMode.DISABLED:
+            obs[fresh] = self.first[fresh]
+        self.ended = terminations | truncations
+        return obs, rewards, terminations, truncations, info
+
+
+class TakesAnyMask(Broken):
+    def reset(self, *, seed=None, options=None):
+        if options and "reset_mask" in options:
+            mask = np.resize(np.asarray(options["reset_mask"], bool), 3)
+            options = {"reset_mask": mask if mask.any() else np.ones(3, bool)}
+        return super().reset(seed=seed, options=options)
+
+
+class ResetsAllInsteadOfSome(Broken):
+    def reset(self, *, seed=None, options=None):
+        if options and "reset_mask" in options:
+            super().reset(options=options)
+            return self.inner.reset()
+        return super().reset(seed=seed, options=options)
+
+
+class StepsOnWhenEnded(Broken):
+    """DISABLED, but it resets by itself."""
+
+    def step(self, actions):
+        if self.mode == AutoresetMode.DISABLED and self.inner._engine is not None:
+            ended = getattr(self, "ended", np.zeros(3, bool))
+            if ended.any():
+                self.inner.reset(options={"reset_mask": ended})
+        obs, rewards, terminations, truncations, info = self.inner.step(actions)
+        self.ended = terminations | truncations
+        return obs, rewards, terminations, truncations, info
+
+    def reset(self, *, seed=None, options=None):
+        self.ended = np.zeros(3, bool)
+        return super().reset(seed=seed, options=options)
+
+
+class LivesOnWhenClosed(Broken):
+    def close_extras(self, **kwargs):
+        pass
+
+
+MUTANTS = {
+    WrongBatchSpace: "A1",
+    ModeAsText: "A3",
+    RenderModesAsTuple: "A3",
+    ObservationsInDouble: "B2",
+    ReadOnlyObservations: "H2",
+    FourValues: "B2",
+    FlagsAsNumbers: "B2",
+    EpisodesUnasked: "D3",
+    InfoWithoutMask: "D1",
+    ShortInfo: "D2",
+    OneBuffer: "N1",
+    IgnoresSeeds: "E1",
+    SameSeedForAll: "E1",
+    ForgetsNpRandom: "E3",
+    EatsOptions: "B7",
+    LastObservationStays: "C2",
+    RewardOnReset: "C1",
+    ReplaysTheFirstEpisode: "E2",
+    TakesAnyMask: "C3",
+    ResetsAllInsteadOfSome: "C3",
+    StepsOnWhenEnded: "C3",
+    LivesOnWhenClosed: "A4",
+}
+
+
+def test_the_base_of_the_mutants_is_sound():
+    check_vector_env(Broken)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_g5_mutants_are_caught(mutant):
+    with pytest.raises(VectorEnvError) as caught:
+        check_vector_env(mutant)
+    assert str(caught.value).startswith(f"{MUTANTS[mutant]}:"), caught.value
+
+
+def test_metadata_can_be_copied():
+    copy.deepcopy(Broken(AutoresetMode.NEXT_STEP).metadata)

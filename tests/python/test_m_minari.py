@@ -1,0 +1,90 @@
+"""M. Recorded episodes as Minari datasets."""
+
+import numpy as np
+import pytest
+
+minari = pytest.importorskip("minari")
+pytest.importorskip("h5py")
+
+import phalanx  # noqa: E402
+from phalanx.minari import EpisodeRecorder, episodes_of, export, record  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def datasets(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+
+def lean(observations):
+    """A policy of the pole's angle alone."""
+    return (observations[:, 2] > 0).astype(int)
+
+
+def equal(ours, theirs):
+    return all(
+        np.array_equal(getattr(ours, field), getattr(theirs, field))
+        for field in ("observations", "actions", "rewards", "terminations", "truncations")
+    )
+
+
+def test_m1_both_modes_give_the_same_episodes():
+    recorded = {}
+    for mode in ("NextStep", "SameStep"):
+        env = phalanx.make_vec("CartPole-v1", 3, autoreset_mode=mode, max_episode_steps=30)
+        episodes = record(env, lean, 400, seed=4)
+        recorded[mode] = sorted(episodes, key=lambda episode: episode.observations[0].tobytes())
+        for episode in episodes:
+            steps = len(episode.rewards)
+            assert len(episode.observations) == steps + 1 and len(episode.actions) == steps
+            assert (episode.terminations[-1] or episode.truncations[-1]) and not any(episode.terminations[:-1])
+    common = {episode.observations[0].tobytes() for episode in recorded["NextStep"]}
+    pairs = [episode for episode in recorded["SameStep"] if episode.observations[0].tobytes() in common]
+    assert len(pairs) == len(recorded["NextStep"]) > 20
+    assert all(equal(a, b) for a, b in zip(recorded["NextStep"], pairs))
+
+
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+def test_m2_m4_a_dataset_comes_back_as_it_was(data_format):
+    if data_format == "arrow":
+        pytest.importorskip("pyarrow")
+    result = phalanx.rollout("CartPole-v1", 200, num_envs=4, record=True, seed=2)
+    episodes = episodes_of(result)
+    assert len(episodes) == result.episodes > 20
+    export("phalanx/cartpole-random-v0", "CartPole-v1", episodes, data_format=data_format, author="nobody")
+    dataset = minari.load_dataset("phalanx/cartpole-random-v0")
+    assert dataset.total_episodes == len(episodes)
+    for ours, theirs in zip(episodes, dataset.iterate_episodes()):
+        assert equal(ours, theirs) and theirs.observations.dtype == np.float32
+    env = dataset.recover_environment()
+    assert env.spec.id == "phalanx/CartPole-v1" and isinstance(env.unwrapped, phalanx.PhalanxEnv)
+    score = minari.get_normalized_score(dataset, np.array([sum(e.rewards) for e in episodes])).mean()
+    assert abs(score) < 0.02
+
+
+def test_m3_grids_are_stored_without_loss(rng):
+    from gymnasium.spaces import Box, Discrete
+    from minari.data_collector import EpisodeBuffer
+
+    grids = rng.integers(0, 256, (4, 64, 64, 3)).astype(np.uint8)
+    buffer = [
+        EpisodeBuffer(
+            id=0,
+            observations=grids,
+            actions=np.zeros(3, np.int64),
+            rewards=[0.0] * 3,
+            terminations=[False, False, True],
+            truncations=[False] * 3,
+        )
+    ]
+    dataset = export(
+        "phalanx/grid-random-v0", "CartPole-v1", buffer,
+        observation_space=Box(0, 255, (64, 64, 3), np.uint8), action_space=Discrete(2),
+    )
+    assert np.array_equal(next(iter(dataset.iterate_episodes())).observations, grids)
+
+
+def test_statistics_alone_cannot_be_exported():
+    with pytest.raises(ValueError, match="record=True"):
+        episodes_of(phalanx.rollout("CartPole-v1", 10))
+    recorder = EpisodeRecorder(2, "SameStep")
+    assert recorder.finished == []

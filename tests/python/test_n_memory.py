@@ -1,0 +1,100 @@
+"""N. Memory, copies, DLPack."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import phalanx
+
+
+def arrays_of(env, actions):
+    return env.step(actions)[:4]
+
+
+def test_n1_fresh_arrays_by_default():
+    env = phalanx.make_vec("CartPole-v1", 16)
+    kept = [env.reset(seed=0)[0]]
+    contents = [kept[0].copy()]
+    for _ in range(50):
+        for array in arrays_of(env, np.zeros(16, int)):
+            assert not any(np.shares_memory(array, other) for other in kept)
+            kept.append(array)
+            contents.append(array.copy())
+    assert all(np.array_equal(a, b) for a, b in zip(kept, contents))
+
+
+def test_n1_views_on_request():
+    env = phalanx.make_vec("CartPole-v1", 16, copy=False)
+    first, _ = env.reset(seed=0)
+    a = arrays_of(env, np.zeros(16, int))
+    b = arrays_of(env, np.zeros(16, int))
+    assert np.shares_memory(first, a[0]) and all(np.shares_memory(x, y) for x, y in zip(a, b))
+    copied = phalanx.make_vec("CartPole-v1", 16)
+    env.reset(seed=0), copied.reset(seed=0)
+    for _ in range(40):
+        a, b = (arrays_of(each, np.ones(16, int)) for each in (env, copied))
+        assert all(np.array_equal(x, y) for x, y in zip(a, b))
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_n2_arrays_outlive_their_environment(copy):
+    env = phalanx.make_vec("CartPole-v1", 1000, copy=copy)
+    env.reset(seed=0)
+    arrays = arrays_of(env, np.zeros(1000, int))
+    expected = [array.copy() for array in arrays]
+    env.close()
+    del env
+    gc.collect()
+    churn = [np.full(4000, 7.0, np.float32) for _ in range(100)]
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, expected)) and len(churn) == 100
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("num_envs", [1, 3, 1000])
+def test_n3_n5_aligned_and_writable(copy, num_envs):
+    env = phalanx.make_vec("CartPole-v1", num_envs, copy=copy)
+    arrays = [env.reset(seed=0)[0], *arrays_of(env, np.zeros(num_envs, int))]
+    assert all(array.ctypes.data % 64 == 0 and array.flags.writeable for array in arrays)
+
+
+def test_n4_dlpack():
+    env = phalanx.make_vec("CartPole-v1", 8, copy=False)
+    env.reset(seed=0)
+    obs, rewards, *_ = arrays_of(env, np.zeros(8, int))
+    assert obs.__dlpack_device__() == (1, 0)
+    for _ in range(2):
+        for array in (obs, rewards):
+            view = np.from_dlpack(array)
+            assert np.shares_memory(view, array) and np.array_equal(view, array)
+
+
+def test_n4_n6_n7_jax():
+    jax = pytest.importorskip("jax")
+    env = phalanx.make_vec("CartPole-v1", 8)
+    obs, _ = env.reset(seed=0)
+    for _ in range(2):
+        shared = jax.dlpack.from_dlpack(obs)
+        assert shared.dtype == np.float32 and shared.unsafe_buffer_pointer() == obs.ctypes.data
+    del env, obs
+    gc.collect()
+    assert shared.shape == (8, 4) and bool((abs(shared) <= 0.05).all())
+
+
+def test_n8_steps_allocate_nothing_that_stays():
+    env = phalanx.make_vec("CartPole-v1", 64, copy=False)
+    env.reset(seed=0)
+    actions = np.zeros(64, np.int64)
+    for _ in range(100):
+        env.step(actions)
+    tracemalloc.start()
+    before = tracemalloc.take_snapshot()
+    for _ in range(1000):
+        env.step(actions)
+    after = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    grown = sum(row.size_diff for row in after.compare_to(before, "filename") if "tracemalloc" not in str(row.traceback))
+    assert grown < 2000
+    result = env.step(actions)
+    assert len(result) + 1 <= 6

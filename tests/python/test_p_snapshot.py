@@ -1,0 +1,179 @@
+"""P. Snapshots, pickles and copies."""
+
+import copy
+import hashlib
+import pickle
+
+import numpy as np
+import pytest
+from helpers import MODES, actions_for, legal_actions
+
+import phalanx
+
+ENVS = [("CartPole-v1", {}), ("Pendulum-v1", {"max_episode_steps": 9}), ("ChemicalReactor-v0", {}), ("TicTacToe-v0", {})]
+
+
+def run(env, steps, seed):
+    """A digest of everything that `steps` steps give."""
+    rng = np.random.default_rng(seed)
+    total = hashlib.sha256()
+    ended = None
+    for _ in range(steps):
+        if ended is not None and env.metadata["autoreset_mode"].value == "Disabled" and ended.any():
+            env.reset(options={"reset_mask": ended})
+        masked = env._spec.has_action_mask
+        actions = legal_actions(env.action_masks(), rng) if masked else actions_for(env, rng)
+        obs, rewards, terminations, truncations, info = env.step(actions)
+        ended = terminations | truncations
+        for part in (obs, rewards, terminations, truncations):
+            total.update(part.tobytes())
+        total.update(repr(sorted(info)).encode())
+    return total.hexdigest()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("env_id", "kwargs"), ENVS)
+def test_p_going_back_gives_the_same_again(env_id, kwargs, mode):
+    env = phalanx.make_vec(env_id, 20, autoreset_mode=mode, **kwargs)
+    env.reset(seed=0)
+    run(env, 100, 1)
+    if mode.value == "Disabled":
+        env.reset()
+    snapshot, steps = env.snapshot(), env.num_steps
+    assert isinstance(snapshot, bytes)
+    first = run(env, 200, 2)
+    if mode.value == "Disabled":
+        env.reset()
+    env.restore(snapshot)
+    assert env.num_steps == steps
+    assert run(env, 200, 2) == first
+    other = phalanx.make_vec(env_id, 20, autoreset_mode=mode, threads=2, **kwargs)
+    other.restore(snapshot)
+    assert run(other, 200, 2) == first
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), ENVS)
+def test_p_some_environments_go_back(env_id, kwargs):
+    env, twin = (phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs) for _ in range(2))
+    env.reset(seed=0), twin.reset(seed=0)
+    run(env, 30, 1), run(twin, 30, 1)
+    snapshot = env.snapshot()
+    run(env, 50, 2), run(twin, 50, 2)
+    mask = np.arange(20) % 3 == 0
+    env.restore(snapshot, mask)
+    old = phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs)
+    old.restore(snapshot)
+    masked = env._spec.has_action_mask
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        actions = legal_actions(env.action_masks(), rng) if masked else actions_for(env, rng)
+        if masked:
+            # Each must make a legal move; those that are not compared may make another.
+            actions_twin = np.where(mask, legal_actions(twin.action_masks(), rng), actions)
+            actions_old = np.where(mask, actions, legal_actions(old.action_masks(), rng))
+        else:
+            actions_twin = actions_old = actions
+        a, b, c = env.step(actions), twin.step(actions_twin), old.step(actions_old)
+        for part in range(4):
+            assert np.array_equal(a[part][~mask], b[part][~mask]) and np.array_equal(a[part][mask], c[part][mask])
+    with pytest.raises(ValueError, match="mask"):
+        env.restore(snapshot, [True])
+
+
+def test_p_parameters_come_along():
+    env = phalanx.make_vec("CartPole-v1", 3, gravity=[1.0, 2.0, 3.0])
+    env.reset(seed=0)
+    snapshot = env.snapshot()
+    env.set_param("gravity", 9.0)
+    env.restore(snapshot)
+    assert env.get_attr("gravity") == (1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: phalanx.make_vec("CartPole-v1", 5), ["4", "5"]),
+        (lambda: phalanx.make_vec("MountainCar-v0", 4), ["CartPole-v1", "MountainCar-v0"]),
+        (lambda: phalanx.make_vec("CartPole-v1", 4, autoreset_mode="SameStep"), ["NextStep", "SameStep"]),
+        (lambda: phalanx.make_vec("CartPole-v1", 4, max_episode_steps=9), ["500", "9"]),
+    ],
+)
+def test_p_a_foreign_snapshot_is_refused_with_both_values(make, words):
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    other = make()
+    other.reset(seed=1)
+    before = other.snapshot()
+    with pytest.raises(ValueError) as caught:
+        other.restore(env.snapshot())
+    assert all(word in str(caught.value) for word in words)
+    assert other.snapshot() == before
+
+
+def test_p_damaged_snapshots_raise(rng):
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    snapshot = env.snapshot()
+    for i in range(1000):
+        damaged = bytearray(snapshot)
+        if i % 2:
+            damaged[rng.integers(len(damaged))] ^= 1 << rng.integers(8)
+        else:
+            del damaged[rng.integers(len(damaged)) :]
+        with pytest.raises(ValueError, match="snapshot"):
+            env.restore(bytes(damaged))
+    assert env.snapshot() == snapshot
+
+
+def test_p_the_format_has_not_changed():
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step([0, 1, 0, 1])
+    snapshot = env.snapshot()
+    assert (len(snapshot), hashlib.sha256(snapshot).hexdigest()[:16]) == GOLDEN
+
+
+#: Size and digest: the size tells a change of the format from one of the values.
+GOLDEN = (1334, "282a753144452ebe")
+
+
+@pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize("copy_", [True, False])
+def test_p_pickle_and_deepcopy(clone, copy_):
+    env = phalanx.make_vec("CartPole-v1", 6, copy=copy_, gravity=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    env.reset(seed=0)
+    run(env, 50, 1)
+    twin = clone(env)
+    assert twin.metadata == env.metadata and twin.observation_space == env.observation_space
+    assert twin.get_attr("gravity") == env.get_attr("gravity")
+    assert twin.np_random_seed == 0
+    assert run(twin, 100, 2) == run(env, 100, 2)
+    twin.step(np.zeros(6, int))
+    assert twin.snapshot() != env.snapshot()
+    single = phalanx.make("Pendulum-v1")
+    single.reset(seed=0)
+    assert np.array_equal(clone(single).step([0.5])[0], single.step([0.5])[0])
+
+
+def test_state_and_set_state():
+    env = phalanx.make_vec("CartPole-v1", 3)
+    env.reset(seed=0)
+    states = env.state()
+    assert states.shape == (3, 4) and states.dtype == np.float64
+    moved = states + 0.01
+    env.set_state(moved, [True, False, True])
+    now = env.state()
+    np.testing.assert_allclose(now[[0, 2]], moved[[0, 2]], atol=1e-7)
+    assert np.array_equal(now[1], states[1])
+    before = env.snapshot()
+    for wrong in (states[:2], states[:, :3]):
+        with pytest.raises(ValueError):
+            env.set_state(wrong)
+    bad = states.copy()
+    bad[2, 0] = np.nan
+    with pytest.raises(ValueError):
+        env.set_state(bad)
+    with pytest.raises(ValueError, match="mask"):
+        env.set_state(states, [True])
+    assert env.snapshot() == before

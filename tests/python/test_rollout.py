@@ -1,0 +1,112 @@
+"""Whole roll-outs in one call."""
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import phalanx
+
+
+@pytest.mark.parametrize(
+    ("env_id", "policy", "arguments"),
+    [
+        ("CartPole-v1", "random", None),
+        ("Pendulum-v1", "random", None),
+        ("TicTacToe-v0", "random", None),
+        ("CartPole-v1", "bangbang", {"obs_field": "theta"}),
+        ("CartPole-v1", "open_loop", {"schedule": [0, 1, 1]}),
+        ("ChemicalReactor-v0", "constant", {"action": 0.5}),
+        ("ARC-v0", "random", None),
+    ],
+)
+def test_recorded_and_unrecorded_rollouts_agree(env_id, policy, arguments):
+    kwargs = {"num_envs": 40, "policy": policy, "policy_args": arguments, "seed": 3}
+    fast = phalanx.rollout(env_id, 60, **kwargs)
+    slow = phalanx.rollout(env_id, 60, record=True, **kwargs)
+    for name in ("episodes", "return_mean", "return_std", "length_mean", "length_std", "cost_mean", "violations"):
+        assert getattr(fast, name) == getattr(slow, name), name
+    assert fast.observations is None and fast.checksum is not None
+    steps, envs = 60, 40
+    assert slow.observations.shape[:2] == (steps + 1, envs)
+    assert slow.actions.shape[:2] == slow.rewards.shape == slow.terminations.shape == (steps, envs)
+    ends = np.argwhere(slow.terminations | slow.truncations)
+    assert np.array_equal(slow.final_places, ends)
+    assert len(slow.final_observations) == len(ends) == slow.episodes
+
+
+def test_recorded_actions_lead_to_what_was_recorded():
+    recorded = phalanx.rollout("CartPole-v1", 100, num_envs=16, record=True, seed=5)
+    again = phalanx.rollout("CartPole-v1", 100, num_envs=16, record=True, seed=5, actions=recorded.actions)
+    for name in ("observations", "rewards", "terminations", "truncations", "final_observations", "actions"):
+        assert np.array_equal(getattr(recorded, name), getattr(again, name)), name
+    told = phalanx.rollout("CartPole-v1", 100, num_envs=16, seed=5, actions=recorded.actions)
+    assert told.observations is None and told.return_mean == recorded.return_mean
+
+
+def test_a_vector_environment_goes_on(rng):
+    actions = rng.integers(2, size=(50, 8))
+    env, twin = (phalanx.make_vec("CartPole-v1", 8, autoreset_mode="SameStep") for _ in range(2))
+    first, _ = env.reset(seed=1)
+    twin.reset(seed=1)
+    result = phalanx.rollout(env, 50, actions=actions, record=True)
+    assert np.array_equal(result.observations[0], first)
+    for step in range(50):
+        obs, rewards, terminations, truncations, _ = twin.step(actions[step])
+        assert np.array_equal(result.observations[step + 1], obs)
+        assert np.array_equal(result.rewards[step], rewards)
+    assert env.num_steps == twin.num_steps == 400
+    assert np.array_equal(env.step(actions[0])[0], twin.step(actions[0])[0])
+
+
+def test_the_same_policy_goes_on_with_its_random_numbers():
+    env = phalanx.make_vec("Pendulum-v1", 4, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    parts = [phalanx.rollout(env, 20, record=True).actions for _ in range(2)]
+    assert not np.array_equal(*parts)
+    env.reset(seed=0)
+    assert np.array_equal(phalanx.rollout(env, 40, record=True).actions, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_statistics_in_any_mode(mode):
+    env = phalanx.make_vec("CartPole-v1", 8, autoreset_mode=mode)
+    env.reset(seed=0)
+    assert phalanx.rollout(env, 500).episodes > 50
+    env.step(np.zeros(8, int))
+    if mode != AutoresetMode.SAME_STEP:
+        with pytest.raises(ValueError, match="SameStep"):
+            phalanx.rollout(env, 5, record=True)
+
+
+def test_chunks_and_threads_do_not_matter():
+    results = [
+        phalanx.rollout("CartPole-v1", 300, num_envs=3000, seed=9, scan_chunk_size=chunk, threads=threads)
+        for chunk, threads in ((1, 1), (7, 2), (300, 3))
+    ]
+    assert len({result.checksum for result in results}) == 1
+    assert len({(result.episodes, result.return_mean) for result in results}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "words"),
+    [
+        ({"policy": "clever"}, KeyError, "clever"),
+        ({"policy": "constant", "policy_args": {"action": 7}}, ValueError, "from 0 to 1"),
+        ({"policy": "constant", "policy_args": {"akshun": 1}}, KeyError, "akshun"),
+        ({"actions": np.zeros((5, 4), int)}, ValueError, r"\(5, 4\), but \(10, 4\)"),
+        ({"actions": np.full((10, 4), 2)}, ValueError, "from 0 to 1"),
+        ({"scan_chunk_size": 0}, ValueError, "scan_chunk_size"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"gravitas": 1.0}, TypeError, "gravitas"),
+    ],
+)
+def test_wrong_arguments(kwargs, error, words):
+    with pytest.raises(error, match=words):
+        phalanx.rollout("CartPole-v1", 10, num_envs=4, **kwargs)
+    with pytest.raises(ValueError, match="steps is 0"):
+        phalanx.rollout("CartPole-v1", 0)
+
+
+def test_keywords_for_an_environment_that_is_there():
+    with pytest.raises(TypeError, match="gravity"):
+        phalanx.rollout(phalanx.make_vec("CartPole-v1", 2), 10, gravity=3.0)

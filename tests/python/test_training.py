@@ -1,0 +1,386 @@
+"""Training and evaluation from Python: settings, results, runs on disk, progress, Ctrl-C."""
+
+import copy
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phalanx
+from phalanx.training import ProgressLine, TrainingInterrupted
+
+QUICK = {"num_envs": 8, "total_timesteps": 8192, "eval_frequency": 256, "eval_rollouts": 5, "rollout_steps": 64}
+
+
+def quick(agent="ppo", env="CartPole-v1", **settings):
+    return phalanx.create_config(env, agent, **{**QUICK, **settings})
+
+
+def train(config, **options):
+    return phalanx.train_and_evaluate(config, **{"root": None, "progress": False, **options})
+
+
+# Settings
+
+
+def test_settings_come_from_the_preset_and_from_the_caller():
+    config = phalanx.create_config("CartPole-v1", "ppo")
+    assert (config.run.num_envs, config.total_timesteps, config.run.threads) == (32, 40_000, None)
+    config = phalanx.create_config("phalanx/CartPole-v1", "ppo", num_envs=16, learning_rate=1e-3, seed=np.int64(3))
+    assert (config.env.name, config.run.num_envs, config.run.seed) == ("CartPole-v1", 16, 3)
+    assert config.agent.learning_rate == 1e-3 and config.agent["gamma"] == 0.99
+    assert phalanx.create_config("Acrobot-v1", "random").run.steps_per_env == 1000
+
+
+def test_settings_of_sections_can_be_named_in_three_ways():
+    configs = [
+        phalanx.create_config("CartPole-v1", "dqn", env__max_steps=77, agent__gamma=0.9),
+        phalanx.create_config("CartPole-v1", "dqn", **{"env.max_steps": 77, "agent.gamma": 0.9}),
+        phalanx.create_config("CartPole-v1", "dqn").replace(env__max_steps=77, gamma=0.9),
+    ]
+    assert configs[0] == configs[1] == configs[2] and len(set(configs)) == 1
+    assert configs[0].agent.gamma == 0.9
+    assert phalanx.create_config("CartPole-v1", "dqn", hidden=[32, 16]).agent.hidden == [32, 16]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"learning_rat": 1}, "did you mean 'learning_rate'"),
+        ({"agent__gama": 1}, "did you mean 'gamma'"),
+        ({"num_envs": 0}, "run.num_envs"),
+        ({"gamma": "much"}, "agent.gamma"),
+        ({"steps_per_env": 10, "total_timesteps": 100}, "both given"),
+        ({"wandb_enabled": True}, "tensorboard"),
+        ({"scan_chunk_size": 8, "env__max_steps": None, "agents": 1}, "agents"),
+    ],
+)
+def test_wrong_settings_are_told(settings, told):
+    with pytest.raises(ValueError, match=told):
+        phalanx.create_config("CartPole-v1", "ppo", **settings)
+
+
+def test_unknown_environments_and_strange_values_are_told():
+    import gymnasium
+
+    with pytest.raises(gymnasium.error.NameNotFound, match="CartPole-v1"):
+        phalanx.create_config("CartPol", "ppo")
+    with pytest.raises(TypeError, match="a setting is a set"):
+        phalanx.create_config("CartPole-v1", "ppo", hidden={1, 2})
+    with pytest.raises(TypeError, match="create_config"):
+        phalanx.train_and_evaluate({"env": "CartPole-v1"})
+
+
+def test_settings_survive_files_pickles_and_copies(tmp_path):
+    config = quick(learning_rate=3e-4)
+    assert phalanx.Config.from_toml(config.to_toml()) == config
+    file = tmp_path / "run.toml"
+    file.write_text(config.to_toml())
+    assert phalanx.Config.load(file) == config
+    assert phalanx.Config.load(file, seed=5) == config.replace(seed=5) != config
+    assert pickle.loads(pickle.dumps(config)) == config == copy.deepcopy(config)
+    with pytest.raises(AttributeError, match="replace"):
+        config.run.seed = 1
+    with pytest.raises(AttributeError, match="no setting 'sead'"):
+        config.run.sead  # noqa: B018
+
+
+# Training
+
+
+def test_results_have_the_fields_of_the_reference():
+    results = train(quick())
+    metrics, evals = results.training_metrics, results.eval_metrics
+    assert metrics.global_steps.dtype == np.int64 and metrics.global_steps[-1] == 8192
+    assert metrics.loss.shape == metrics.reward.shape == metrics.steps_per_env.shape == metrics.global_steps.shape
+    assert np.isfinite(metrics.loss).all() and "losses/entropy" in metrics.agent_metrics
+    assert (evals.global_steps == 8 * evals.steps_per_env).all()
+    assert evals.episode_returns.shape == evals.episode_lengths.shape == (len(evals.global_steps), 5)
+    np.testing.assert_allclose(evals.episode_returns.mean(1), evals.mean_return)
+    np.testing.assert_allclose(evals.episode_returns.std(1), evals.std_return)
+    summary = results.summary()
+    assert summary["training_global_steps"] == 8192 and summary["training_steps_per_env"] == 1024
+    assert summary["final_eval_return_mean"] == evals.mean_return[-1]
+    assert summary["num_eval_checkpoints"] == len(evals.global_steps)
+    assert results.complete and results.run_dir is None and results.steps_per_second > 0
+    assert results.final_env_state and all(state.size for state in results.final_env_state.values())
+    weights = results.agent_state.arrays()
+    assert any(array.dtype == np.float32 and array.ndim == 2 for array in weights.values())
+    assert "ppo on CartPole-v1" in repr(results)
+
+
+def test_an_agent_learns():
+    evals = train(phalanx.create_config("CartPole-v1", "ppo", seed=1)).eval_metrics
+    assert evals.mean_return[-1] >= 475, evals.mean_return
+
+
+def test_threads_chunks_and_evaluations_never_change_what_is_learnt():
+    states = [
+        train(config, threads=threads).agent_state.arrays()
+        for config, threads in [
+            (quick(), 1),
+            (quick(), 2),
+            (quick(scan_chunk_size=512), 1),
+            (quick(eval_frequency=1024, eval_rollouts=1), 1),
+        ]
+    ]
+    names = [name for name in states[0] if states[0][name].dtype == np.float32]
+    assert names
+    for state in states[1:]:
+        assert all(np.array_equal(state[name], states[0][name]) for name in names)
+
+
+def test_the_last_evaluation_can_be_repeated_and_its_episodes_looked_at(tmp_path):
+    results = train(quick())
+    found = phalanx.evaluate(results.config, results.agent_state, return_episodes=True)
+    assert found.mean_return == results.eval_metrics.mean_return[-1]
+    assert found.num_episodes == 5 == len(found.episodes)
+    for episode, total, length in zip(found.episodes, found.episode_returns, found.episode_lengths, strict=True):
+        assert episode.observations.shape == (length + 1, 4) and episode.actions.shape == (length,)
+        assert episode.length == length and episode.episode_return == total
+        assert (episode.terminated | episode.truncated).nonzero()[0].tolist() == [length - 1]
+    assert found.run_dir is None and found.summary()["mean_return"] == found.mean_return
+    saved = phalanx.evaluate(results.config, results.agent_state, save_episodes=True, root=tmp_path)
+    files = sorted(saved.run_dir.rglob("*.npz"))
+    assert len(files) == 5
+    with np.load(files[0]) as stored:
+        np.testing.assert_array_equal(stored["observations"], found.episodes[0].observations)
+
+
+def test_controllers_are_evaluated_without_training():
+    random = phalanx.evaluate(phalanx.create_eval_config("CartPole-v1", "random", eval_rollouts=20))
+    pid = phalanx.evaluate(phalanx.create_eval_config("CartPole-v1", "pid", eval_rollouts=20))
+    assert random.mean_return < 40 < 400 < pid.mean_return and pid.agent_state is None
+    assert random.termination_rate == 1.0 and random.mean_cost is None
+    reactor = phalanx.evaluate(phalanx.create_eval_config("chemical-reactor", "random", eval_rollouts=5))
+    assert reactor.mean_cost is not None
+
+
+def test_training_lets_other_threads_run():
+    counted, done = 0, threading.Event()
+
+    def count():
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        before = counted
+        train(quick(total_timesteps=200_000, eval_frequency=0), threads=1)
+    finally:
+        done.set()
+        counter.join()
+    assert counted - before > 1000
+
+
+# Runs on disk
+
+
+def test_a_run_is_stored_and_read_back(tmp_path):
+    results = train(quick(), root=tmp_path)
+    assert results.run_dir.is_relative_to(tmp_path) and results.stored
+    again = phalanx.TrainingResults.load(results.run_dir)
+    assert again.agent_state == results.agent_state and again.config == results.config
+    np.testing.assert_array_equal(again.eval_metrics.episode_returns, results.eval_metrics.episode_returns)
+    run = phalanx.load_run(results.run_dir)
+    assert run.metadata["status"] == "ok" and run.results.summary() == results.summary()
+    assert run.load_checkpoint() == results.agent_state
+    with pytest.raises(FileNotFoundError, match="step_00000001"):
+        run.load_checkpoint("step_00000001")
+    found = phalanx.evaluate(run.config, checkpoint=results.run_dir)
+    assert found.mean_return == results.eval_metrics.mean_return[-1]
+
+
+def test_agents_and_results_can_be_saved_by_hand(tmp_path):
+    results = train(quick(total_timesteps=1024))
+    results.save_agent(tmp_path / "agent.safetensors")
+    assert phalanx.TrainingResults.load_agent(tmp_path / "agent.safetensors") == results.agent_state
+    results.save(tmp_path / "run")
+    assert phalanx.TrainingResults.load(tmp_path / "run").summary() == results.summary()
+    with pytest.raises(OSError):
+        results.save(tmp_path / "run")
+    (tmp_path / "broken.safetensors").write_bytes(b"no")
+    with pytest.raises(ValueError, match="no usable checkpoint"):
+        phalanx.AgentState.load(tmp_path / "broken.safetensors")
+    with pytest.raises(FileNotFoundError):
+        phalanx.AgentState.load(tmp_path / "missing.safetensors")
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path):
+    whole = train(quick())
+    begun = train(quick(), run_dir=tmp_path / "run", progress=lambda now: now["global_step"] < 4096)
+    assert not begun.complete and begun.stored and begun.run_dir == tmp_path / "run"
+    assert 0 < begun.agent_state.global_step < 8192
+    ended = phalanx.resume(begun.run_dir, progress=False)
+    weights, expected = ended.agent_state.arrays(), whole.agent_state.arrays()
+    assert all(np.array_equal(weights[name], expected[name]) for name in expected if "float" in str(expected[name].dtype))
+    assert ended.complete and ended.eval_metrics.global_steps.tolist() == whole.eval_metrics.global_steps.tolist()
+    from_memory = train(quick(), resume_from=begun.agent_state)
+    np.testing.assert_array_equal(from_memory.eval_metrics.mean_return, whole.eval_metrics.mean_return)
+    with pytest.raises(ValueError, match="learning_rate"):
+        train(quick(learning_rate=1e-5), resume_from=begun.agent_state)
+
+
+def test_what_a_callback_raises_ends_the_run_and_keeps_the_checkpoint(tmp_path):
+    def fail(now):
+        if now["global_step"] >= 2048:
+            raise ZeroDivisionError("from the callback")
+
+    with pytest.raises(ZeroDivisionError, match="from the callback"):
+        train(quick(), run_dir=tmp_path / "run", progress=fail)
+    assert phalanx.resume(tmp_path / "run", progress=False).complete
+
+
+# Ctrl-C
+
+INTERRUPTED = """
+import signal, sys, threading, time, phalanx
+config = phalanx.create_config("CartPole-v1", {agent!r}, total_timesteps=10**10, num_envs={num_envs})
+sent = []
+def interrupt():
+    time.sleep(1.5)
+    sent.append(time.monotonic())
+    signal.raise_signal(signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    phalanx.train_and_evaluate(config, run_dir=sys.argv[1], progress=False)
+except KeyboardInterrupt as stopped:
+    print(time.monotonic() - sent[0], stopped.results.agent_state.global_step, "resume" in str(stopped))
+"""
+
+
+@pytest.mark.parametrize(("agent", "num_envs"), [("ppo", 4), ("dqn", 8), ("pqn", 32)])
+def test_ctrl_c_stops_within_a_second_and_keeps_the_checkpoint(tmp_path, agent, num_envs):
+    script = INTERRUPTED.format(agent=agent, num_envs=num_envs)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "run")], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, step, told = done.stdout.split()
+    assert float(seconds) < 1.0 and int(step) > 0 and told == "True"
+    run = phalanx.load_run(tmp_path / "run")
+    assert run.metadata["status"] == "interrupted"
+    assert run.load_checkpoint(None).global_step == int(step)
+
+
+def test_an_interrupt_is_a_keyboard_interrupt():
+    assert issubclass(TrainingInterrupted, KeyboardInterrupt)
+
+
+# Progress
+
+NOW = {
+    "global_step": 2500, "first_step": 0, "total": 10_000, "steps_per_second": 1.5e6, "loss": 0.0123,
+    "episode_return": None, "eval_return": 200.5, "checkpoint": None, "run_dir": None,
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_has_one_line_that_is_overwritten_and_removed():
+    out = Terminal()
+    with ProgressLine("ppo on CartPole-v1", out) as show:
+        show.start -= 10
+        show.next = 0
+        show(NOW)
+        first = out.getvalue()
+        assert first.startswith("\rStep 2500/10000 (25%) [██████") and "\n" not in first
+        assert "| loss=0.0123 | eval_return=200.5 | SPS=1.50M" in show.line(NOW)
+        assert "30 s left" in show.line(NOW)
+        show(NOW)
+        assert out.getvalue() == first, "not more often than eyes can follow"
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_log_has_plain_lines_now_and_then_and_short_work_none():
+    out = io.StringIO()
+    with ProgressLine("ppo on CartPole-v1", out) as show:
+        show(NOW)
+        assert out.getvalue() == ""
+        show.next = 0
+        show(NOW)
+        show({**NOW, "global_step": 3000})
+    (line,) = out.getvalue().splitlines()
+    assert line.startswith("ppo on CartPole-v1: Step 2500/10000 (25%) | loss=") and "\x1b" not in line
+
+
+def test_a_notebook_updates_one_display(monkeypatch):
+    import types
+
+    shown = []
+
+    class Handle:
+        def update(self, data, raw):
+            shown.append(("update", data, raw))
+
+    class ZMQInteractiveShell:
+        pass
+
+    def display(data, raw, display_id):
+        shown.append(("display", data, raw))
+        return Handle()
+
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = ZMQInteractiveShell
+    ipython.display = types.ModuleType("IPython.display")
+    ipython.display.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
+    show = ProgressLine("ppo on CartPole-v1")
+    for step in (2500, 5000):
+        show.next = 0
+        show({**NOW, "global_step": step})
+    assert [kind for kind, *_ in shown] == ["display", "update"]
+    assert "<progress value='50.0' max='100'>" in shown[1][1]["text/html"]
+
+
+def test_a_run_shows_its_progress(capfd):
+    phalanx.train_and_evaluate(quick(total_timesteps=1024), root=None)
+    assert capfd.readouterr().err == "", "what is over at once shows nothing"
+
+
+def test_auto_tune_finds_the_chunk_size_and_says_so(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    config = quick(total_timesteps=1024, auto_tune=True, threads=1)
+    assert config.run.auto_tune
+    start = time.monotonic()
+    results = phalanx.train_and_evaluate(config, root=None)
+    assert time.monotonic() - start < 60
+    assert results.config.run.scan_chunk_size > 0 and not results.config.run.auto_tune
+    told = capfd.readouterr().err
+    assert f"scan_chunk_size = {results.config.run.scan_chunk_size}" in told
+    with pytest.raises(ValueError, match="leave out one of them"):
+        phalanx.train_and_evaluate(config.replace(scan_chunk_size=8), root=None)
+
+
+def test_the_environment_variable_asks_to_tune_too(monkeypatch):
+    monkeypatch.setenv("PHALANX_AUTO_TUNE", "perhaps")
+    with pytest.raises(ValueError, match="must be 1 or 0"):
+        train(quick())
+
+
+def test_videos_are_drawn(tmp_path):
+    config = quick(total_timesteps=512, eval_frequency=0, eval_rollouts=1, eval_render_videos=True, env__max_steps=20)
+    results = train(config)
+    saved = phalanx.evaluate(config, results.agent_state, save_episodes=True, root=tmp_path)
+    (video,) = saved.run_dir.rglob("*.gif")
+    assert video.read_bytes()[:6] == b"GIF89a"
+
+
+def test_nothing_is_left_behind_without_a_root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train(quick(total_timesteps=512))
+    assert os.listdir(Path.cwd()) == []

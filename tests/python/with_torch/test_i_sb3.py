@@ -1,0 +1,135 @@
+"""I. Stable-Baselines3 on our `VecEnv`."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3")
+
+from stable_baselines3 import DQN, PPO, SAC  # noqa: E402
+from stable_baselines3.common.vec_env import (  # noqa: E402
+    VecCheckNan,
+    VecEnv,
+    VecFrameStack,
+    VecMonitor,
+    VecNormalize,
+)
+
+import phalanx  # noqa: E402
+from phalanx.sb3 import check_sb3_vecenv  # noqa: E402
+
+
+def make(env_id="CartPole-v1", num_envs=4, **kwargs):
+    return phalanx.to_sb3(env_id, num_envs, **kwargs)
+
+
+def test_i1_it_is_a_vecenv_with_single_spaces():
+    env = make()
+    assert isinstance(env, VecEnv) and env.num_envs == 4
+    assert env.observation_space.shape == (4,) and env.action_space == gymnasium.spaces.Discrete(2)
+    with pytest.raises(ValueError, match="SameStep"):
+        phalanx.to_sb3(phalanx.make_vec("CartPole-v1", 2))
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), [("CartPole-v1", {}), ("TicTacToe-v0", {}), ("Pendulum-v1", {"max_episode_steps": 9})])
+def test_i2_to_i7_our_checker(env_id, kwargs):
+    check_sb3_vecenv(make(env_id, **kwargs))
+
+
+def test_i3_truncation_bootstraps():
+    env = make("Pendulum-v1", 2, max_episode_steps=5)
+    env.reset()
+    for step in range(1, 6):
+        _, _, dones, infos = env.step(np.zeros((2, 1)))
+        assert [info["TimeLimit.truncated"] for info in infos] == [step == 5] * 2 and dones.all() == (step == 5)
+    assert all(info["terminal_observation"].shape == (3,) for info in infos)
+
+
+def test_i4_the_rollout_buffer_holds_the_trajectory():
+    env = make("CartPole-v1", 4)
+    seen = []
+    original = env.step_wait
+
+    def recorded():
+        result = original()
+        seen.append((result[0].copy(), result[1].copy()))
+        return result
+
+    env.step_wait = recorded
+    env.seed(0)
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
+    model.learn(2 * 32 * 4)
+    buffer = model.rollout_buffer.observations.reshape(4, 32, 4) if model.rollout_buffer.generator_ready else None
+    assert buffer is not None
+    observations = np.stack([obs for obs, _ in seen[31:63]], axis=1)
+    np.testing.assert_array_equal(buffer, observations)
+
+
+def test_i5_attributes_and_methods():
+    env = make("CartPole-v1", 3)
+    assert env.get_attr("gravity") == pytest.approx([9.8] * 3)
+    env.set_attr("gravity", 5.0, indices=[0, 2])
+    assert env.get_attr("gravity") == pytest.approx([5.0, 9.8, 5.0])
+    assert env.get_attr("gravity", indices=1) == pytest.approx([9.8])
+    assert not env.has_attr("action_masks") and not env.has_attr("nothing")
+    with pytest.raises(AttributeError):
+        env.get_attr("nothing")
+    pictures = make("CartPole-v1", 2, render_mode="rgb_array")
+    pictures.reset()
+    assert len(pictures.get_images()) == 2
+
+
+def test_i6_seeds_apply_once():
+    env = make()
+    env.seed(7)
+    first = env.reset()
+    second = env.reset()
+    env.seed(7)
+    assert np.array_equal(env.reset(), first) and not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "wrap", [VecMonitor, VecNormalize, lambda env: VecFrameStack(env, 3), VecCheckNan], ids=["Monitor", "Normalize", "Stack", "Nan"]
+)
+def test_i8_wrappers(wrap):
+    env = wrap(make())
+    env.reset()
+    for _ in range(100):
+        env.step(np.ones(4, int))
+
+
+def test_i8_agents_learn_without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        PPO("MlpPolicy", make(), n_steps=128, device="cpu").learn(5_000)
+        for num_envs in (1, 4):
+            DQN("MlpPolicy", make(num_envs=num_envs), learning_starts=200, device="cpu").learn(5_000)
+        SAC("MlpPolicy", make("Pendulum-v1", 4), learning_starts=200, train_freq=8, device="cpu").learn(5_000)
+
+
+def test_i8_the_return_on_cartpole_rises():
+    env = VecMonitor(make(num_envs=8))
+    model = PPO("MlpPolicy", env, n_steps=256, batch_size=256, device="cpu", seed=1)
+    model.learn(2_048)
+    before = np.mean([episode["r"] for episode in model.ep_info_buffer])
+    model.learn(40_000)
+    after = np.mean([episode["r"] for episode in model.ep_info_buffer])
+    assert after > 2 * before
+
+
+def test_i9_their_checker_if_there_is_one():
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    if not hasattr(checker, "check_vecenv"):
+        pytest.skip("no vector checker is released")
+    checker.check_vecenv(make())
+
+
+def test_i10_maskable_ppo_plays_legally():
+    contrib = pytest.importorskip("sb3_contrib")
+    env = make("TicTacToe-v0", 8)
+    assert env.has_attr("action_masks")
+    # An illegal move would raise.
+    model = contrib.MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=128, device="cpu")
+    model.learn(10_000)
