@@ -60,6 +60,10 @@ fn builds_are_compared_on_an_agent_s_work() {
     let measured = [0, 1].map(|at| report["cases"][at]["case"].as_str().unwrap());
     assert_eq!((&report["same_work"], measured), (&true.into(), cases));
     assert_ne!(output.status.code(), Some(14), "both learn the same");
+    let diverging = "CartPole-v1/training/n8/t1/ppo/agent.learning_rate=1e300";
+    let output = run(folder.path(), &[&["bench", "ab", phalanx, phalanx, "--case", diverging][..], &plan].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("training cannot go on"), "{said}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn runs_that_ended_early_are_told() {
     let results = folder.path().to_str().unwrap();
     let tiny = ["--num-envs", "8", "--processes", "1", "--samples", "2", "--sample-ms", "1", "--time-budget", "0"];
     let measured = json(&[&["bench", "throughput", "--results-dir", results, "--json", "--quiet"][..], &tiny].concat());
-    let plot = ["bench", "plot", "--results-dir", results];
+    let plot = ["bench", "plot", "--results-dir", results, "--show-empty"];
     let plotted = || json(&[&plot[..], &["--json"]].concat())["interrupted"].clone();
     assert_eq!(plotted(), serde_json::json!([]));
     // Without its last summary it is what a kill would have left.

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_agents_that_do_not_go_together_are_refused_and_all_others_are_measured() {
+    fn kinds_and_agents_that_do_not_go_together_are_refused() {
         for kind in Kind::ALL {
             for agent in ["random", "pid", "dqn"] {
                 let fits = match kind {
@@ -274,11 +274,7 @@ mod tests {
                     _ => agent == "dqn",
                 };
                 let case = format!("CartPole-v1/{kind}/n8/t1/{agent}");
-                let named = named_case(&case);
-                assert_eq!(named.is_ok(), fits, "{case}");
-                if let Ok(case) = named.map_err(|_| ()) {
-                    assert!(case.kind == Kind::TimeToSolve || crate::workloads::of(&case).is_ok(), "{}", case.id());
-                }
+                assert_eq!(named_case(&case).is_ok(), fits, "{case}");
             }
         }
     }
