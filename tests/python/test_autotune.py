@@ -42,7 +42,7 @@ def test_a_search_tells_all_it_knows():
     ("arguments", "error", "told"),
     [
         ((8, "CartPole-v1", "ppo", 100), ValueError, "has no replay buffer"),
-        ((8, "CartPole-v1", "nobody"), ValueError, "unknown policy 'nobody'"),
+        ((8, "CartPole-v1", "nobody"), ValueError, "unknown agent 'nobody'"),
         ((10**9, "CartPole-v1", "random"), MemoryError, "lower num_envs"),
     ],
 )

@@ -385,7 +385,10 @@ pub(crate) struct Verdict<R: Real> {
 impl Guard {
     /// The guard that a user wants for an environment; `spec` then has the constraints in force.
     pub(crate) fn new(config: &SafetyConfig, spec: &mut EnvSpec) -> Result<Self> {
-        for own in &config.constraints {
+        for (i, own) in config.constraints.iter().enumerate() {
+            if config.constraints[..i].iter().any(|other| other.name == own.name) {
+                return Err(Error::out_of_range("the name of a constraint", &own.name, "given once (see name=)"));
+            }
             match spec.constraints.iter_mut().find(|c| c.name == own.name) {
                 Some(constraint) => *constraint = own.clone(),
                 None => spec.constraints.push(own.clone()),
@@ -729,6 +732,9 @@ mod tests {
         assert_eq!(names, ["trip", "alarm", "hidden<1"]);
         assert_eq!(guard.rules[2].signal, Signal::State(0));
         assert_eq!(guard.rules[1].severity, Severity::Hard);
+        let config = SafetyConfig { constraints: vec![parsed("t<=7:name=a"), parsed("t<=6:name=a")], ..config };
+        let message = Guard::new(&config, &mut spec.clone()).unwrap_err().to_string();
+        assert!(message.contains("the name of a constraint is a, but must be given once"), "{message}");
         let config = SafetyConfig { constraints: vec![parsed("temperature<=7")], ..Default::default() };
         let message = Guard::new(&config, &mut spec).unwrap_err().to_string();
         assert!(message.contains("'temperature'") && message.contains("'action'"), "{message}");

@@ -40,6 +40,9 @@ pub struct Citation {
     pub toolchain: Option<String>,
     /// Whether the run was ended before all processes had measured.
     pub interrupted: bool,
+    /// The guards that refused the machine as it was, so that the figure should not be quoted; none is known of a table
+    /// alone.
+    pub disturbed_by: Vec<String>,
 }
 
 impl fmt::Display for Citation {
@@ -62,6 +65,9 @@ impl fmt::Display for Citation {
         });
         let interrupted = if self.interrupted { ", of a run that was ended early" } else { "" };
         writeln!(f, "Throughput:      {} steps/s{kind}{interrupted}", format_number(self.steps_per_second))?;
+        if !self.disturbed_by.is_empty() {
+            writeln!(f, "Do not quote it: the machine was disturbed by {}", self.disturbed_by.join(", "))?;
+        }
         writeln!(f, "Hardware:        {}", or_unknown(hardware))?;
         writeln!(f, "Config:          {config}")?;
         writeln!(f, "Environment:     {}", or_unknown(self.env.clone()))?;
@@ -80,6 +86,7 @@ impl Citation {
             version: self.version.or(Some(run.build.version.clone())),
             commit: self.commit.or(run.git.sha.clone()),
             toolchain: run.build.rustc.clone(),
+            disturbed_by: run.guards.refusing().map(str::to_owned).collect(),
             ..self
         }
     }
@@ -135,6 +142,7 @@ fn of_table(path: &Path) -> Result<Vec<Citation>> {
             toolchain: None,
             // The table is only written when all is measured.
             interrupted: false,
+            disturbed_by: Vec::new(),
         };
         Some(match &run {
             Some(run) => citation.with_run(run),
@@ -182,6 +190,7 @@ fn of_records(path: &Path) -> Result<Vec<Citation>> {
                     commit: None,
                     toolchain: None,
                     interrupted: summary.complete == Some(false),
+                    disturbed_by: Vec::new(),
                 };
                 // A later summary takes the place of one that was made before all was measured.
                 found.insert((run.run_id.clone(), summary.case_id, summary.arm), citation.with_run(run));
@@ -209,6 +218,7 @@ fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
         commit: text("git_hash"),
         toolchain: text("toolchain"),
         interrupted: false,
+        disturbed_by: Vec::new(),
     };
     let mut found = vec![citation(1, run.single_environment.steps_per_second)];
     found.extend(run.batch_scaling.values().filter_map(|outcome| match outcome {

@@ -1,6 +1,7 @@
 //! What is tuned for whom, and a run with what was found.
 
 use phalanx_core::batch::BatchConfig;
+use phalanx_core::policy::POLICIES;
 use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::{Request, Subject, Tuned};
 use phalanx_lab::case::LEARNERS;
@@ -45,6 +46,11 @@ impl Tunable {
         /// Steps of all environments that schedules refer to: a number that no preset lacks.
         const SCHEDULED: usize = 1_000_000;
         let Some(name) = learner(agent) else {
+            let policies = POLICIES.map(|(name, ..)| name);
+            if !policies.contains(&policy_name(agent)) {
+                let known = policies.into_iter().chain(LEARNERS);
+                return Err(phalanx_core::Error::unknown("agent", agent, None, known).into());
+            }
             let subject = RolloutSubject::new(env, config, policy_name(agent), arguments)?;
             return Ok(Self::Rollout(Box::new(subject)));
         };

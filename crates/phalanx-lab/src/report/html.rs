@@ -33,6 +33,15 @@ td.long { white-space: normal; min-width: 16rem; max-width: 34rem; }
 figure { margin: 0.8rem 0; } figure svg { display: block; height: auto; width: 100%; min-width: 38rem; max-width: 60rem; }
 figure.double svg { min-width: 62rem; max-width: none; }
 li { margin: 0.25rem 0; overflow-wrap: anywhere; }
+@media screen and (max-width: 42rem) {
+  thead { display: none; } table, tbody, tr, td { display: block; width: 100%; }
+  tr { padding: 0.4rem 0; border-bottom: 1px solid var(--line); }
+  td, td.long, td.number { display: flex; justify-content: space-between; gap: 1rem; padding: 0.1rem 0; border: 0;
+    min-width: 0; max-width: none; white-space: normal; overflow-wrap: anywhere; text-align: right; }
+  td::before { content: attr(data-column); color: var(--soft); text-align: left; overflow-wrap: normal; }
+  td:first-child { font-weight: 600; text-align: left; } td:first-child::before { content: none; }
+  figure svg, figure.double svg { min-width: 0; }
+}
 @media print { nav { display: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
 ";
 
@@ -112,13 +121,14 @@ fn write_table(out: &mut String, columns: &[&str], rows: &[Vec<Cell>]) {
     out.push_str("<tbody>\n");
     for row in rows {
         out.push_str("<tr>");
-        row.iter().for_each(|cell| write_cell(out, cell));
+        row.iter().zip(columns).for_each(|(cell, column)| write_cell(out, cell, column));
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
 }
 
-fn write_cell(out: &mut String, cell: &Cell) {
+/// A cell names its column, which phones show beside it: there a row is a list.
+fn write_cell(out: &mut String, cell: &Cell, column: &str) {
     let long = cell.text.chars().count() > 48;
     let class = match (cell.number, long) {
         (true, _) => " class=\"number\"",
@@ -133,10 +143,8 @@ fn write_cell(out: &mut String, cell: &Cell) {
         Mood::Unknown => Some("unknown"),
     };
     let text = escaped(&cell.text);
-    match mood {
-        Some(mood) => _ = write!(out, "<td{class}><span class=\"mood {mood}\">{text}</span></td>"),
-        None => _ = write!(out, "<td{class}>{text}</td>"),
-    }
+    let text = mood.map_or(text.clone(), |mood| format!("<span class=\"mood {mood}\">{text}</span>"));
+    _ = write!(out, "<td{class} data-column=\"{}\">{text}</td>", escaped(column));
 }
 
 fn anchor(title: &str) -> String {

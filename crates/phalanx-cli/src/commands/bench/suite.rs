@@ -155,7 +155,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
         files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
     let printed = if args.output.json {
-        print_json(&report)
+        print_json(&Concluded { report: &report, conclusion: &last })
     } else {
         let saved = if args.save_baseline { format!("baseline: {}\n", place.display()) } else { String::new() };
         print(&format!("{}{saved}report: {}\n{last}\n", text(&report, &guards), written.display()))
@@ -334,6 +334,14 @@ fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Base
         exit_code: against.verdict.exit_code(false),
         extra: serde_json::Map::new(),
     }
+}
+
+/// A report with what follows from it.
+#[derive(serde::Serialize)]
+struct Concluded<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    conclusion: &'a Finding,
 }
 
 /// The last line and the exit code.
