@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::workspace::{Workspace, run};
 
 /// What is installed; `--locked`, so that it is the same program everywhere.
-const VERSION: &str = "0.5.2";
+const VERSION: &str = "0.5.4";
 
 /// Builds the book into `<target>/book`.
 pub(crate) fn build(workspace: &Workspace) -> Result<(), String> {

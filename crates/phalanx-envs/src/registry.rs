@@ -41,28 +41,28 @@ pub static ENTRIES: &[Entry] = &[
     Entry::lane::<CartPole>(
         &["cartpole-control", "cartpole"],
         draw::cartpole::draw,
-        "1 for every step; ends when the cart is 2.4 off the middle or the pole 12 degrees off the vertical"
+        "1 for every step; ends when the cart is 2.4 off the middle or the pole 12 degrees off the vertical",
     ),
     Entry::lane::<Pendulum>(
         &["pendulum"],
         draw::pendulum::draw,
-        "-(angle² + 0.1 speed² + 0.001 torque²) before the step, angle 0 upright; ends at the limit only"
+        "-(angle² + 0.1 speed² + 0.001 torque²) before the step, angle 0 upright; ends at the limit only",
     ),
     Entry::lane::<PendulumControl>(
         &[],
         draw::pendulum::draw_control,
-        "-(angle² + 0.1 speed² + 0.001 torque²) after the step, angle from upright; ends at the limit only"
+        "-(angle² + 0.1 speed² + 0.001 torque²) after the step, angle from upright; ends at the limit only",
     ),
     Entry::lane::<MountainCar>(&["mountain-car"], draw::mountain_car::draw, "-1 for every step; ends at the flag"),
     Entry::lane::<MountainCarContinuous>(
         &["mountain-car-continuous"],
         draw::mountain_car::draw_continuous,
-        "-0.1 action² for every step, and 100 at the flag, where it ends"
+        "-0.1 action² for every step, and 100 at the flag, where it ends",
     ),
     Entry::lane::<Acrobot>(
         &["acrobot"],
         draw::acrobot::draw,
-        "-1 for every step but the last; ends when the tip is above the line"
+        "-1 for every step but the last; ends when the tip is above the line",
     ),
     Entry {
         aliases: &["gene-circuit", "gene-circuit-v1", "ccas-ccar-control"],
@@ -75,27 +75,27 @@ pub static ENTRIES: &[Entry] = &[
     Entry::lane::<CcasrGfpSysid>(
         &[],
         draw::gene_circuit::draw,
-        "always 0: the answer to the light is what is wanted; ends at the limit only"
+        "always 0: the answer to the light is what is wanted; ends at the limit only",
     ),
     Entry::lane::<OptoHillSysid>(
         &["opto-hill-1d"],
         draw::chart_of_observations,
-        "always 0: the answer to the light is what is wanted; ends at the limit only"
+        "always 0: the answer to the light is what is wanted; ends at the limit only",
     ),
     Entry::lane::<ChemicalReactor>(
         &["chemical-reactor", "cstr"],
         draw::reactor::draw,
-        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: jacket, feed, vent; hard constraints end it"
+        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: jacket, feed, vent; hard constraints end it",
     ),
     Entry::lane::<VanDeVusse>(
         &["van-de-vusse"],
         draw::chart_of_observations,
-        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: feed, cooling; hard constraints end it"
+        "0.6 quality + 0.2 throughput + 0.2 economy, each from 0 to 1; action: feed, cooling; hard constraints end it",
     ),
     Entry::lane::<TicTacToe>(
         &["tic-tac-toe"],
         draw::tic_tac_toe::draw,
-        "1 for a win, -1 for a loss, else 0; a coin decides whether the agent is X (cell value 1, begins) or O (2, the opponent has moved); in self-play the reward is that of the side that has just moved"
+        "1 for a win, -1 for a loss, else 0; a coin decides whether the agent is X (cell value 1, begins) or O (2, the opponent has moved); in self-play the reward is that of the side that has just moved",
     ),
     Entry {
         aliases: &["arc"],
@@ -110,7 +110,7 @@ pub static ENTRIES: &[Entry] = &[
     Entry::lane::<TwoArmedBandit>(
         &["two-armed-bandit"],
         draw::two_armed_bandit::draw,
-        "the number of the arm; ends after episode_len steps"
+        "the number of the arm; ends after episode_len steps",
     ),
 ];
 

@@ -39,12 +39,7 @@ const REWARD_AND_FLAGS: u64 = 4 + 2;
 
 impl RolloutSubject {
     /// Of an environment under a policy with arguments, both by name. The size, pool and seed of `config` do not matter.
-    pub fn new(
-        env: &str,
-        config: &BatchConfig,
-        policy: &str,
-        arguments: &[(String, String)],
-    ) -> error::Result<Self> {
+    pub fn new(env: &str, config: &BatchConfig, policy: &str, arguments: &[(String, String)]) -> error::Result<Self> {
         let entry = registry::find(env)?;
         let config = BatchConfig { autoreset: Autoreset::SameStep, ..config.clone() };
         // A whole block shows what an environment takes; building it checks the parameters and the policy.

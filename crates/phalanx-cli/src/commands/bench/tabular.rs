@@ -26,8 +26,8 @@ use super::options::{RESULTS_DIR, columns, own_binary, print_noise};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::monitoring::ProcessMonitorArgs;
 use crate::machine;
+use crate::monitoring::ProcessMonitorArgs;
 
 /// The suite that records of these cases belong to.
 const SUITE: &str = "tabular";
