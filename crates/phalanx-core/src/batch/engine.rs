@@ -579,8 +579,11 @@ impl<K: Kernel> Batch for Engine<K> {
         for (name, old) in names.iter().zip(old) {
             let new = params(self, name)?;
             if new != old {
-                let mixed: Vec<f64> =
-                    mask.iter().zip(new.iter().zip(&old)).map(|(mask, (new, old))| if *mask { *new } else { *old }).collect();
+                let mixed: Vec<f64> = mask
+                    .iter()
+                    .zip(new.iter().zip(&old))
+                    .map(|(mask, (new, old))| if *mask { *new } else { *old })
+                    .collect();
                 self.set_param(name, &mixed)?;
             }
         }
