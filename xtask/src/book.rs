@@ -1,14 +1,14 @@
 //! The documentation site: `docs/book`, built by mdBook.
 //!
 //! No registry of binaries that we may use has mdBook, so it is compiled: once, under the target directory, and without
-//! its features for serving, watching and searching, which are most of its dependencies.
+//! its features for serving, watching and searching: three minutes of CPU time.
 
 use std::process::Command;
 
 use crate::workspace::{Workspace, run};
 
 /// What is installed; `--locked`, so that it is the same program everywhere.
-const VERSION: &str = "0.5.2";
+const VERSION: &str = "0.5.4";
 
 /// Builds the book into `<target>/book`.
 pub(crate) fn build(workspace: &Workspace) -> Result<(), String> {

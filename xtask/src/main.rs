@@ -6,6 +6,7 @@
 
 mod autotune_proof;
 mod book;
+mod custom_env;
 mod lab_proof;
 mod learn_comparison;
 mod learn_proof;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(13);
+    let mut run = Run::new(15);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
@@ -81,6 +82,8 @@ fn every_test() -> ExitCode {
     });
     oracle_steps(&workspace, &mut run);
     package::steps(&workspace, &mut run);
+    run.step("environment of one's own", || custom_env::test(&workspace));
+    run.step("book", || book::build(&workspace));
     run.finish()
 }
 

@@ -35,14 +35,22 @@ impl Workspace {
 
     /// Runs cargo with arguments that contain no spaces.
     pub(crate) fn cargo(&self, arguments: &str) -> Result<(), String> {
-        self.run(&self.cargo, arguments.split_whitespace())
+        self.run_cargo(arguments.split_whitespace())
+    }
+
+    /// Runs cargo.
+    pub(crate) fn run_cargo<A>(&self, arguments: A) -> Result<(), String>
+    where
+        A: IntoIterator<Item: AsRef<OsStr>>,
+    {
+        self.run(&self.cargo, arguments)
     }
 
     /// Compiles a program of a registry, without its default features, and installs it under `folder`.
     pub(crate) fn cargo_install(&self, name: &str, version: &str, folder: &Path) -> Result<(), String> {
         let options = ["--locked", "--no-default-features", "--version", version, "--root"].map(OsStr::new);
         let words = ["install", name].map(OsStr::new).into_iter().chain(options).chain([folder.as_os_str()]);
-        self.run(&self.cargo, words)
+        self.run_cargo(words)
     }
 
     /// Fails with advice if a part of the Rust distribution is not installed.
