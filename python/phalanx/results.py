@@ -50,7 +50,7 @@ def setting_text(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     raise TypeError(f"a setting is a {type(value).__name__}, but must be a number, a text, a bool, a list or None")
 
 
