@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.error import ResetNeeded
 
 from phalanx.native import setting_text, to_seed
 from phalanx.vector import PhalanxVectorEnv
@@ -82,27 +83,21 @@ def rollout(
     >>> rollout("Pendulum-v1", 10, num_envs=2, record=True).observations.shape
     (11, 2, 3)
     """
+    arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
+    choices: dict[str, Any] = dict(
+        chunk=scan_chunk_size, policy=policy, arguments=arguments, actions=actions, record=record
+    )
     if isinstance(env, str):
         # A chunk of steps is worth all cores, where a single step would not be.
         kwargs = {"autoreset_mode": "SameStep", "threads": os.cpu_count(), **kwargs}
         fresh = PhalanxVectorEnv(env, num_envs, _seed=to_seed(seed), **kwargs)
         try:
-            return rollout(
-                fresh,
-                steps,
-                policy=policy,
-                policy_args=policy_args,
-                actions=actions,
-                record=record,
-                scan_chunk_size=scan_chunk_size,
-            )
+            return RolloutResult(**fresh._engine.rollout(steps, **choices))
         finally:
             fresh.close()
     if kwargs:
         raise TypeError(f"{', '.join(kwargs)}: these keywords are for environments that are made here, from an id")
-    arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
-    return RolloutResult(
-        **env.unwrapped._engine.rollout(
-            steps, chunk=scan_chunk_size, policy=policy, arguments=arguments, actions=actions, record=record
-        )
-    )
+    engine = env.unwrapped._engine
+    if engine.needs_seed:
+        raise ResetNeeded("call reset before the first roll-out")
+    return RolloutResult(**engine.rollout(steps, **choices))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 import phalanx
@@ -105,6 +106,11 @@ def test_wrong_arguments(kwargs, error, words):
         phalanx.rollout("CartPole-v1", 10, num_envs=4, **kwargs)
     with pytest.raises(ValueError, match="steps is 0"):
         phalanx.rollout("CartPole-v1", 0)
+
+
+def test_an_environment_must_have_been_reset():
+    with pytest.raises(ResetNeeded):
+        phalanx.rollout(phalanx.make_vec("CartPole-v1", 2), 10)
 
 
 def test_keywords_for_an_environment_that_is_there():

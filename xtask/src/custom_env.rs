@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::package::PYTEST;
 use crate::python;
 use crate::workspace::{Workspace, run};
 
@@ -18,6 +19,5 @@ pub(crate) fn test(workspace: &Workspace) -> Result<(), String> {
     let mut install = Command::new(&interpreter);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"]);
     run(install.arg(&folder).env("CARGO_TARGET_DIR", target))?;
-    let pytest = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider"].map(Into::into);
-    workspace.run(&interpreter, pytest.into_iter().chain([folder.join("tests")]))
+    workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain([folder.join("tests")]))
 }

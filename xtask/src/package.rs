@@ -6,6 +6,9 @@ use crate::python;
 use crate::steps::Run;
 use crate::workspace::Workspace;
 
+/// Python's test runner, which ends a test that hangs, with a trace of where.
+pub(crate) const PYTEST: [&str; 6] = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--timeout=300"];
+
 /// Two steps: what needs small libraries only, and what needs torch.
 pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
     let tests = workspace.root.join("tests").join("python");
@@ -14,8 +17,8 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
         let interpreter = python::prepare(&venv, &[tests.join("requirements.txt")])?;
         install(workspace, &interpreter)?;
         let torch = tests.join("with_torch");
-        let arguments = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--ignore"].map(Into::into);
-        workspace.run(&interpreter, arguments.into_iter().chain([torch, tests.clone()]))
+        let arguments = PYTEST.iter().chain(&["--ignore"]).map(Into::into);
+        workspace.run(&interpreter, arguments.chain([torch, tests.clone()]))
     });
     // torch is larger than all else, and where it does not install its tests are left out, aloud.
     run.step("Python package with torch", || {
@@ -24,8 +27,7 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
         match python::prepare(&venv, &requirements) {
             Ok(interpreter) => {
                 install(workspace, &interpreter)?;
-                let arguments = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider"].map(Into::into);
-                workspace.run(&interpreter, arguments.into_iter().chain([tests.join("with_torch")]))
+                workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain([tests.join("with_torch")]))
             }
             Err(why) => {
                 println!("NOT TESTED, because torch does not install here: {why}");
