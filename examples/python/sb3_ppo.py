@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 
-    envs = VecMonitor(phalanx.to_sb3(phalanx.make_vec(args.env_id, num_envs=args.num_envs)))
+    envs = VecMonitor(phalanx.to_sb3(args.env_id, args.num_envs))
     envs.seed(args.seed)
     model = PPO("MlpPolicy", envs, n_steps=64, batch_size=512, learning_rate=1e-3, seed=args.seed, device="cpu")
     before, _ = evaluate_policy(model, envs, n_eval_episodes=32)
