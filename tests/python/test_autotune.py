@@ -26,7 +26,7 @@ def test_a_choice_is_measured_once_and_remembered(cache, capsys):
     assert any(key.startswith("CartPole-v1:random:256:") for key in stored["chunk_size_configs"])
     start = time.monotonic()
     assert suggest_scan_chunk_size(256, "CartPole-v1", "random", verbose=False) == chunk
-    assert time.monotonic() - start < 1 and capsys.readouterr().err == ""
+    assert time.monotonic() - start < 5 and capsys.readouterr().err == ""
     assert [path.name for path in autotune.clear_cache()] == ["autotune_profiles.json"]
 
 
@@ -67,4 +67,4 @@ except KeyboardInterrupt:
     print(time.monotonic() - sent[0])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and float(done.stdout) < 1.0, done.stderr
+    assert done.returncode == 0 and float(done.stdout) < 5.0, done.stderr

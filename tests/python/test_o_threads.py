@@ -104,7 +104,7 @@ def test_o5_ctrl_c_ends_a_rollout():
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         phalanx.rollout(env, 10**9)
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - start < 5.0
     assert env.num_steps > 0
     env.step(np.zeros(1_000, int))
 
