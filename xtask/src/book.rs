@@ -1,7 +1,7 @@
 //! The documentation site: `docs/book`, built by mdBook.
 //!
 //! No registry of binaries that we may use has mdBook, so it is compiled: once, under the target directory, and without
-//! its features for serving, watching and searching: three minutes of CPU time.
+//! its features for serving, watching and searching, and without optimisations, which take longer than the book.
 
 use std::process::Command;
 

@@ -46,9 +46,9 @@ impl Workspace {
         self.run(&self.cargo, arguments)
     }
 
-    /// Compiles a program of a registry, without its default features, and installs it under `folder`.
+    /// Compiles a program of a registry, without its default features and optimisations, and installs it under `folder`.
     pub(crate) fn cargo_install(&self, name: &str, version: &str, folder: &Path) -> Result<(), String> {
-        let options = ["--locked", "--no-default-features", "--version", version, "--root"].map(OsStr::new);
+        let options = ["--debug", "--locked", "--no-default-features", "--version", version, "--root"].map(OsStr::new);
         let words = ["install", name].map(OsStr::new).into_iter().chain(options).chain([folder.as_os_str()]);
         self.run_cargo(words)
     }
