@@ -193,15 +193,18 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         self.compare(state);
     }
 
-    /// Brings similarity and the solved flag up to date.
+    /// Brings similarity and the solved flag up to date, and answers both: who needs them need not wait for memory.
     #[inline(always)]
-    fn compare(&self, state: &mut State<N, W, WORDS>) {
+    fn compare(&self, state: &mut State<N, W, WORDS>) -> (f32, bool) {
         let view = state.view_mut();
         let pair = &self.pool.pairs[view.head.pair as usize];
-        if pair.has_target {
-            let similarity = Similarity::of(view.grid, view.head.size, &pair.target);
-            (view.head.similarity, view.head.solved) = (similarity.value(), u8::from(similarity.is_solved()));
+        if !pair.has_target {
+            return (view.head.similarity, view.head.solved != 0);
         }
+        let similarity = Similarity::of(view.grid, view.head.size, &pair.target);
+        let (value, solved) = (similarity.value(), similarity.is_solved());
+        (view.head.similarity, view.head.solved) = (value, u8::from(solved));
+        (value, solved)
     }
 
     /// Operations allowed in a state.
@@ -242,17 +245,15 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
                 return Outcome { reward, terminated: false };
             }
         };
-        let submitted = op == SUBMIT;
-        if submitted {
+        if op == SUBMIT {
             head.attempts = head.attempts.saturating_add(1);
-        } else {
-            self.compare(state);
+            let solved = head.solved != 0;
+            let terminated = solved || head.attempts >= self.config.max_attempts;
+            return Outcome { reward: self.config.reward.of_step(self.config.mode, 0.0, true, solved), terminated };
         }
-        let head = state.view().head;
-        let solved = head.solved != 0;
-        let terminated = submitted && (solved || head.attempts >= self.config.max_attempts);
-        let reward = self.config.reward.of_step(self.config.mode, head.similarity - before, submitted, solved);
-        Outcome { reward, terminated }
+        let (similarity, solved) = self.compare(state);
+        let reward = self.config.reward.of_step(self.config.mode, similarity - before, false, solved);
+        Outcome { reward, terminated: false }
     }
 
     /// Number of values of an observation.

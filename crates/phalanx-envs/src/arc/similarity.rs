@@ -23,9 +23,9 @@ impl Similarity {
         let words = cells.as_flattened().iter().zip(target.cells.as_flattened());
         let found = words.map(|(ours, theirs)| matching(*ours, *theirs));
         let matches = if W == 1 {
-            // At most eight words: a bit for each in every byte. This keeps the compiler from loading several
-            // at once, which would have to wait for the cache after rows were written one by one.
-            found.fold(0, |all, found| all >> 1 | found).count_ones()
+            // A count for each word keeps the compiler from loading several at once, with 512-bit registers as well,
+            // which would have to wait for the cache after rows were written one by one.
+            found.map(u64::count_ones).sum()
         } else {
             // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
             let counts = found.fold(0, |sum, found| sum + (found >> 7));
