@@ -60,14 +60,14 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
 fn the_same_seed_gives_the_same_weights_for_any_threads_and_evaluations() {
     let folder = tempfile::tempdir().unwrap();
     for (agent, more) in [
-        ("agent=ppo", "run.rollout_steps=64"),
-        ("agent=pqn", "run.rollout_steps=64"),
-        ("agent=dqn", "agent.learning_starts=500"),
+        // Several tiles of rows in every update, or the second thread would have nothing to do.
+        ("agent=ppo", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
+        ("agent=pqn", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
+        ("agent=dqn", ["agent.learning_starts=500", "run.batch_size=512"]),
     ] {
-        let common = ["env=CartPole-v1", agent, more, "run.num_envs=8", "run.total_timesteps=8192", "--"];
-        let common = &common[..5];
+        let common = ["env=CartPole-v1", agent, more[0], more[1], "run.num_envs=256", "run.total_timesteps=16384"];
         let of = |others: &[&str]| {
-            let (path, _) = train(folder.path(), &[common, others].concat());
+            let (path, _) = train(folder.path(), &[&common, others].concat());
             let text = fs::read(path.join("checkpoints/final.safetensors")).unwrap();
             agent_tensors(&text)
         };

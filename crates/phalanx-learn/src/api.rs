@@ -244,6 +244,10 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     let found = load_run(run)?;
     found.warnings.iter().for_each(|warning| observer.warning(&format!("{warning}; it will be written anew")));
     if found.results.is_some() && found.metadata.as_ref().is_some_and(|metadata| metadata.status == Status::Ok) {
+        if !checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL).exists() {
+            let why = "it has come to its end, and its agent was not stored (see run.save_agent_checkpoint)";
+            return Err(Error::damaged(run, "run", why));
+        }
         return TrainingResults::load(run);
     }
     found.directory.remove_unfinished(&lock)?;
@@ -299,8 +303,10 @@ fn session(
             }
             Some(Place::Again(directory, lock, metadata)) => (directory, lock, metadata.map(|metadata| *metadata)),
         };
-        let mut metadata = metadata.unwrap_or_else(new_metadata);
-        metadata.begin(now, step.get());
+        let here = new_metadata();
+        let machine = here.machine();
+        let mut metadata = metadata.unwrap_or(here);
+        metadata.begin(now, step.get(), machine);
         directory.write_metadata(&metadata)?;
         observer.borrow_mut().started(directory.path());
         *open.borrow_mut() = Some(Open { directory: directory.clone(), metadata, _lock: lock });
@@ -463,7 +469,8 @@ pub fn evaluate(
         }
         let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
         (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);
-        metadata.begin(now, global_step);
+        let machine = metadata.machine();
+        metadata.begin(now, global_step, machine);
         metadata.update(start.elapsed().as_secs_f64(), global_step, Status::Ok);
         directory.write_metadata(&metadata)?;
         run_dir = Some(directory.path().to_owned());

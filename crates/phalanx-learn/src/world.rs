@@ -36,7 +36,7 @@ impl World {
         assert_eq!(batch.autoreset(), Autoreset::SameStep, "every step of a learner is a transition");
         let spec = batch.spec();
         if spec.observation.element != Element::F32 {
-            let why = format!("is {}, whose observations are no real numbers: networks cannot learn on it", spec.name);
+            let why = format!("is {}, whose observations are bytes: agents of a run see real numbers only", spec.name);
             return Err(Error::setting("env.name", why));
         }
         if frames == 0 {

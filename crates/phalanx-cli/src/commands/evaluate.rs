@@ -49,7 +49,8 @@ struct Document<'a> {
     global_step: u64,
     #[serde(flatten)]
     summary: EvaluationSummary,
-    mean_cost: f64,
+    /// Without constraints there is none.
+    mean_cost: Option<f64>,
     episode_returns: &'a [f64],
     episode_lengths: &'a [u32],
     run_dir: Option<&'a Path>,
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
             seed: found.seed,
             global_step,
             summary: found.summary(),
-            mean_cost: found.mean_cost.unwrap_or(0.0),
+            mean_cost: found.mean_cost,
             episode_returns: &found.episode_returns,
             episode_lengths: &found.episode_lengths,
             run_dir: found.run_dir.as_deref(),

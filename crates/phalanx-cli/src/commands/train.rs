@@ -66,10 +66,10 @@ struct Document<'a> {
 }
 
 /// Signals that end a training where it is: the first soon, with a checkpoint, the second at once.
-struct Stop(Arc<AtomicUsize>);
+pub(crate) struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
-    fn on_signals() -> Result<Self, Failure> {
+    pub(crate) fn on_signals() -> Result<Self, Failure> {
         let (stop, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds `again` unset, and sets it.
@@ -82,7 +82,7 @@ impl Stop {
     }
 
     /// The signal that has come, if any.
-    fn signal(&self) -> Option<u8> {
+    pub(crate) fn signal(&self) -> Option<u8> {
         Some(self.0.load(Ordering::Relaxed) as u8).filter(|signal| *signal > 0)
     }
 }

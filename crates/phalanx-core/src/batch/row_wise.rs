@@ -85,23 +85,25 @@ impl TileActions {
                     let one_choice = matches!(space, ActionSpace::Discrete { .. });
                     let index = if one_choice { decision.index() } else { decision.choice(k) };
                     index.store(&mut line, 0);
-                    let rows = indices[first * *components..].chunks_exact_mut(*components);
-                    for (row, index) in rows.zip(&line.0[..envs]) {
-                        row[k] = *index as i32;
-                    }
+                    let values: &[i32; BLOCK] = bytemuck::cast_ref(&line.0);
+                    put_column(&mut indices[first * *components..], (k, *components), &values[..envs]);
                 }
             }
             Self::Continuous { values, components } => {
                 for k in 0..*components {
                     decision.component(k).store(&mut line, 0);
-                    let rows = values[first * *components..].chunks_exact_mut(*components);
-                    for (row, bits) in rows.zip(&line.0[..envs]) {
-                        row[k] = f32::from_bits(*bits);
-                    }
+                    let column: &[f32; BLOCK] = bytemuck::cast_ref(&line.0);
+                    put_column(&mut values[first * *components..], (k, *components), &column[..envs]);
                 }
             }
         }
     }
+}
+
+/// Writes column `k` of rows of `width`, side by side.
+#[inline(always)]
+fn put_column<T: Copy>(rows: &mut [T], (k, width): (usize, usize), values: &[T]) {
+    rows[k..].iter_mut().step_by(width).zip(values).for_each(|(place, value)| *place = *value);
 }
 
 /// The random words of a tile's blocks, drawn ahead for the ticks before `until`.

@@ -19,6 +19,8 @@ pub(super) struct SoloKernel<E: SoloEnv> {
     env: E,
     guard: Guard,
     action: ActionSpace,
+    /// Numbers of an action.
+    components: usize,
     /// Fields of the state.
     fields: usize,
 }
@@ -26,12 +28,13 @@ pub(super) struct SoloKernel<E: SoloEnv> {
 impl<E: SoloEnv> SoloKernel<E> {
     pub(super) fn new(env: E, guard: Guard) -> Self {
         let EnvSpec { action, state_names, .. } = env.spec();
-        Self { env, guard, action, fields: state_names.len() }
+        Self { env, guard, components: action.components(), action, fields: state_names.len() }
     }
 
     /// The action of one environment of a block.
+    #[inline(always)]
     fn action<'a>(&self, actions: &Actions<'a>, lane: usize) -> SoloAction<'a> {
-        let components = self.action.components();
+        let components = self.components;
         match (actions, &self.action) {
             (Actions::Discrete(indices), ActionSpace::MultiDiscrete { .. }) => {
                 SoloAction::Multi(&indices[lane * components..(lane + 1) * components])
@@ -160,7 +163,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
         stats: &mut EpisodeStats,
     ) {
         let dim = out.obs.len() / out.rewards.len();
-        let components = self.action.components();
+        let components = self.components;
         let cells = cells.rows.chunks_exact_mut(BLOCK).zip(cells.book.chunks_exact_mut(BOOK_LINES));
         for (i, (rows, book)) in cells.enumerate() {
             let at = At { block: at.block + i, ..at };
@@ -178,7 +181,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
 
     fn action_masks(&self, at: At<'_>, rows: &[E::State], masks: &mut [bool]) {
         for (row, mask) in rows.iter().zip(masks.chunks_exact_mut(masks.len() / at.envs())) {
-            let choices = (0..self.action.components()).flat_map(|k| self.choices(k).map(move |choice| (k, choice)));
+            let choices = (0..self.components).flat_map(|k| self.choices(k).map(move |choice| (k, choice)));
             for (flag, (k, choice)) in mask.iter_mut().zip(choices) {
                 *flag = self.env.is_legal(row, k, choice);
             }
@@ -186,7 +189,7 @@ impl<E: SoloEnv> Kernel for SoloKernel<E> {
     }
 
     fn illegal(&self, at: At<'_>, rows: &[E::State], actions: &[i32]) -> u32 {
-        let actions = actions.chunks_exact(self.action.components());
+        let actions = actions.chunks_exact(self.components);
         rows.iter().take(at.envs()).zip(actions).enumerate().fold(0, |bits, (lane, (row, action))| {
             let legal = action.iter().enumerate().all(|(k, choice)| self.env.is_legal(row, k, *choice as u32));
             bits | u32::from(!legal) << lane

@@ -376,14 +376,14 @@ impl<const N: usize, const W: usize> Clipboard<N, W> {
     pub const EMPTY: Self = Self { cells: [padding(); N], corner: Corner::NONE };
 }
 
-/// The same columns in rows `top..=bottom`.
+/// The same columns in rows `top..=bottom`; without any columns the rows may be in any order.
 #[inline(always)]
 fn rows_of<const N: usize>(top: usize, bottom: usize, columns: u32) -> Selection<N> {
-    let (top, height) = (top as u32, (bottom as u32).wrapping_sub(top as u32));
+    // A bit for each row, then no comparison and no branch for any.
+    let bits = (2_u32 << bottom).wrapping_sub(1 << top);
     let mut rows = [0; N];
     for (r, row) in rows.iter_mut().enumerate() {
-        // A subtraction that wraps makes one comparison of two, and no branch.
-        *row = if (r as u32).wrapping_sub(top) <= height { columns } else { 0 };
+        *row = columns & (bits >> r & 1).wrapping_neg();
     }
     Selection(rows)
 }

@@ -59,6 +59,8 @@ pub(super) enum Lie {
     LimitIsTheEnd,
     /// The next episode's first observation is what the last episode led to.
     NextEpisodeFollows,
+    /// Nothing has ended: rewards of the next episode count as those of this one.
+    EpisodesRunOn,
 }
 
 pub(super) fn batch(num_envs: usize, lie: Lie) -> Box<dyn Batch> {
@@ -75,8 +77,8 @@ pub(super) fn value(network: &QNetwork, parameters: &[f32]) -> f32 {
 #[track_caller]
 pub(super) fn check(learnt: impl Fn(Lie) -> f32) {
     let is_right = |value: f32| (value - 10.0).abs() <= 0.2;
-    let found = [Lie::None, Lie::LimitIsTheEnd, Lie::NextEpisodeFollows].map(learnt);
-    assert_eq!(found.map(is_right), [true, false, false], "{found:?}");
+    let found = [Lie::None, Lie::LimitIsTheEnd, Lie::NextEpisodeFollows, Lie::EpisodesRunOn].map(learnt);
+    assert_eq!(found.map(is_right), [true, false, false, false], "{found:?}");
 }
 
 fn config(num_envs: usize) -> BatchConfig {
@@ -140,6 +142,7 @@ impl Batch for Lying {
             Lie::None => {}
             Lie::LimitIsTheEnd => terminated.copy_from_slice(truncated),
             Lie::NextEpisodeFollows => final_obs.copy_from_slice(obs),
+            Lie::EpisodesRunOn => truncated.fill(false),
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ section! {
         auto_tune: bool = false, any;
         /// Steps of each environment between evaluations; 0 is only at the end. 100.
         eval_frequency: u64 = 100, any;
-        /// Episodes of an evaluation. 10.
+        /// Episodes of an evaluation, all at once. 10.
         eval_rollouts: usize = 10, at_least_one;
         /// Steps of an evaluation's episode at most. None: the environment's own limit, as configured.
         eval_max_steps: Option<u64> = None, optional(at_least_one);
@@ -124,6 +124,23 @@ const EXCLUSIVE: [(&str, [&str; 2]); 4] = [
     ("run", ["steps_per_env", "total_timesteps"]),
 ];
 
+/// Whether what is not given comes from the presets of agent and environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presets {
+    Apply,
+    /// Of a configuration that is complete: a later preset must not change a stored run.
+    Ignore,
+}
+
+impl Presets {
+    fn of(self, config: &Config) -> Vec<&'static presets::Preset> {
+        match self {
+            Self::Apply => presets::of(&config.env.name, config.agent.name()),
+            Self::Ignore => Vec::new(),
+        }
+    }
+}
+
 pub(crate) const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
 
 /// The configuration for an environment and an agent: their preset, and `settings` over it.
@@ -136,7 +153,7 @@ pub(crate) const SECTIONS: [&str; 4] = ["env", "agent", "run", "log"];
 /// ```
 pub fn create_config(env: &str, agent: &str, settings: &[(&str, &str)]) -> Result<Config> {
     let names = [("env.name", env), ("agent.name", agent)];
-    Config::build(&[], None, names.iter().chain(settings).copied())
+    Config::build(Presets::Apply, &[], None, names.iter().chain(settings).copied())
 }
 
 /// The configuration to evaluate with: one that trains for a single step, so that no length need be given.
@@ -174,12 +191,37 @@ impl Config {
     ) -> Result<Self> {
         let text = file.map(files::read_text).transpose()?;
         let overrides: Vec<_> = overrides.into_iter().map(split).collect::<Result<_>>()?;
-        Self::build(defaults, text.as_deref().map(|text| (file.expect("it has a text"), text)), overrides)
+        Self::build(
+            Presets::Apply,
+            defaults,
+            text.as_deref().map(|text| (file.expect("it has a text"), text)),
+            overrides,
+        )
     }
 
-    /// The configuration that a text of TOML describes.
+    /// The configuration that [`to_toml`](Self::to_toml) has written. It is complete, so no preset has a say in it.
     pub fn from_toml(text: &str) -> Result<Self> {
-        Self::build(&[], Some((Path::new("config.toml"), text)), [])
+        Self::stored(Path::new("config.toml"), text)
+    }
+
+    /// The complete configuration in a run's own file.
+    pub(crate) fn stored(path: &Path, text: &str) -> Result<Self> {
+        Self::build(Presets::Ignore, &[], Some((path, text)), [])
+    }
+
+    /// The same agent without the arrays that only learning needs: what evaluates need not have room for a training.
+    pub(crate) fn acting_alone(&self) -> Self {
+        let mut config = self.clone();
+        match &mut config.agent {
+            AgentConfig::Ppo(agent) => (agent.rollout_steps, agent.num_minibatches) = (2, 1),
+            AgentConfig::Pqn(agent) => (agent.rollout_steps, agent.num_minibatches) = (2, 1),
+            AgentConfig::Dqn(agent) => (agent.buffer_size, agent.batch_size) = (1, 1),
+            // A table is all that these have, and its workers share out the environments.
+            AgentConfig::QLearning(_) => return config,
+            AgentConfig::Classical(_) => {}
+        }
+        config.run.num_envs = 1;
+        config
     }
 
     /// The same configuration under overrides.
@@ -191,11 +233,13 @@ impl Config {
     /// # Ok::<(), phalanx_learn::Error>(())
     /// ```
     pub fn with<'a>(&self, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
-        Self::build(&[], Some((Path::new("the configuration"), &self.to_toml())), overrides)
+        let text = self.to_toml();
+        Self::build(Presets::Ignore, &[], Some((Path::new("the configuration"), &text)), overrides)
     }
 
     /// The configuration of defaults under a file's text, if any, under overrides.
     pub(crate) fn build<'a>(
+        presets: Presets,
         defaults: &[(&str, &str)],
         file: Option<(&Path, &str)>,
         overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -235,7 +279,7 @@ impl Config {
             log: LogConfig::default(),
         };
         let mut total_timesteps = None;
-        for preset in presets::of(&config.env.name, config.agent.name()) {
+        for preset in presets.of(&config) {
             let layer = config.layer_of_table(parse(Path::new(preset.name), preset.text)?)?;
             config.apply(layer, &mut total_timesteps)?;
         }

@@ -112,6 +112,12 @@ impl RunDirectory {
         Ok(path)
     }
 
+    /// Removes a checkpoint, if it is there.
+    pub(crate) fn remove_checkpoint(&self, name: &str) {
+        // What stays takes room and does no harm.
+        let _ = fs::remove_file(checkpoint::path_of(&self.checkpoints(), name));
+    }
+
     /// The folder of its checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
@@ -235,6 +241,22 @@ pub struct Session {
     pub to_step: u64,
     /// How it stands.
     pub status: Status,
+    /// What ran it: a run may go on with another program on another machine. `None` in files of before this was noted.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+}
+
+/// A program and what it runs on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The version of this library.
+    pub version: String,
+    /// The commit that the program was built from.
+    pub git_hash: Option<String>,
+    /// The processor's model.
+    pub cpu_model: Option<String>,
+    /// Threads of the session.
+    pub threads: usize,
 }
 
 impl Metadata {
@@ -261,8 +283,14 @@ impl Metadata {
         }
     }
 
+    /// What these metadata say of the machine.
+    pub fn machine(&self) -> Machine {
+        let Self { version, git_hash, cpu_model, threads, .. } = self.clone();
+        Machine { version, git_hash, cpu_model, threads }
+    }
+
     /// A session begins. One that has not ended by now was killed, since there is one at a time.
-    pub fn begin(&mut self, now: SystemTime, from_step: u64) {
+    pub fn begin(&mut self, now: SystemTime, from_step: u64, machine: Machine) {
         for session in self.sessions.iter_mut().filter(|session| session.status == Status::Running) {
             session.status = Status::Interrupted;
         }
@@ -272,6 +300,7 @@ impl Metadata {
             from_step,
             to_step: from_step,
             status: Status::Running,
+            machine: Some(machine),
         });
         (self.status, self.error) = (Status::Running, None);
     }
@@ -437,10 +466,11 @@ pub fn load_run(path: &Path) -> Result<Run> {
     if !file.exists() {
         return Err(refuse("it has no config.toml"));
     }
-    let config = Config::load(Some(&file), []).map_err(|error| match error {
-        error @ (Error::Damaged { .. } | Error::Read { .. }) => error,
-        error => Error::damaged(&file, "configuration", error.to_string()),
-    })?;
+    let config =
+        files::read_text(&file).and_then(|text| Config::stored(&file, &text)).map_err(|error| match error {
+            error @ (Error::Damaged { .. } | Error::Read { .. }) => error,
+            error => Error::damaged(&file, "configuration", error.to_string()),
+        })?;
     let mut warnings = Vec::new();
     let metadata = read_json(&path.join(METADATA), "metadata", &mut warnings);
     let results = read_json(&path.join(RESULTS), "results", &mut warnings);
@@ -549,7 +579,7 @@ mod tests {
 
         let mut metadata = Metadata::new("training", &config, at(1_000_000_000), 2);
         assert_eq!(metadata.timestamp, "2001-09-09T01:46:40Z");
-        metadata.begin(at(1_000_000_000), 0);
+        metadata.begin(at(1_000_000_000), 0, metadata.machine());
         metadata.update(2.5, 7, Status::Interrupted);
         directory.write_metadata(&metadata).unwrap();
         let mut results = Results::default();
@@ -597,18 +627,20 @@ mod tests {
     #[test]
     fn sessions_add_up_and_the_start_stays() {
         let mut metadata = Metadata::new("training", &config("dated"), at(1_000_000_000), 2);
-        metadata.begin(at(1_000_000_000), 0);
+        metadata.begin(at(1_000_000_000), 0, metadata.machine());
         metadata.update(2.0, 100, Status::Running);
         // Killed here: it never said that it ended.
-        metadata.begin(at(1_000_000_060), 80);
+        metadata.begin(at(1_000_000_060), 80, Machine { version: "2.0".into(), ..metadata.machine() });
         metadata.update(1.0, 120, Status::Interrupted);
-        metadata.begin(at(1_000_000_120), 120);
+        metadata.begin(at(1_000_000_120), 120, metadata.machine());
         metadata.update(0.5, 200, Status::Ok);
         assert_eq!((metadata.timestamp.as_str(), metadata.duration_seconds), ("2001-09-09T01:46:40Z", 3.5));
         assert_eq!(metadata.status, Status::Ok);
         let steps: Vec<_> = metadata.sessions.iter().map(|s| (s.from_step, s.to_step, s.status)).collect();
         let interrupted = Status::Interrupted;
         assert_eq!(steps, [(0, 100, interrupted), (80, 120, interrupted), (120, 200, Status::Ok)]);
+        let versions = metadata.sessions.iter().map(|s| s.machine.as_ref().unwrap().version.as_str());
+        assert_eq!(versions.collect::<Vec<_>>(), [&metadata.version, "2.0", &metadata.version]);
         assert_eq!(metadata.sessions[2].timestamp, "2001-09-09T01:48:40Z");
     }
 

@@ -31,7 +31,7 @@ use toml::{Table, Value};
 use self::parameter::Parameter;
 use crate::error::{Error, Result};
 use crate::random::{Purpose, Random};
-use crate::run::config::{self, Config};
+use crate::run::config::{self, Config, Presets};
 use crate::run::settings::{Section, Setting, any, at_least_one, choice, optional, section};
 
 /// More runs than anybody waits for.
@@ -207,7 +207,7 @@ impl Plan {
         for values in chosen {
             let given: Vec<_> = parameters.iter().map(|p| p.name.as_str()).zip(values.iter().map(plain)).collect();
             let overrides = given.iter().map(|(name, value)| (*name, value.as_str()));
-            let found = Config::build(&[], Some((path, &base)), overrides).and_then(|config| {
+            let found = Config::build(Presets::Apply, &[], Some((path, &base)), overrides).and_then(|config| {
                 names = canonical(&config, &parameters)?;
                 Ok(config)
             });
@@ -385,7 +385,8 @@ mod tests {
         let config = found.configurations[3].run(7);
         let text =
             "env = \"CartPole-v1\"\nagent = \"ppo\"\nseed = 7\ngamma = 0.9\nhidden = [16, 16]\nrollout_steps = 64";
-        assert_eq!(config, Config::from_toml(text).unwrap());
+        let expected = Config::build(Presets::Apply, &[], Some((Path::new("a file"), text)), []);
+        assert_eq!(config, expected.unwrap());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::agents::pqn::Pqn;
 use crate::classical::Classical;
 use crate::error::{Error, Result};
 use crate::learner::Learner;
+use crate::memory::Bytes;
 use crate::run::agents::AgentConfig;
 use crate::run::config::Config;
 use crate::tabular;
@@ -38,9 +39,20 @@ fn check(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
+pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
+    let one = make(&BatchConfig { settings: settings(config), ..BatchConfig::default() })?;
+    let dim = one.spec().observation.dim();
+    // What a step gives: observations and last observations, four words of figures and two flags.
+    let state = Bytes::of::<u8>(&[one.bytes_per_env().ceil() as usize]);
+    let step = Bytes::of::<f32>(&[2 * dim + 5]).and(Bytes::of::<bool>(&[2]));
+    state.and(step).times(num_envs).require(key, num_envs, "the environments")
+}
+
 /// The agent of a configuration on its environments, untrained.
 pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -> Result<Box<dyn Learner>> {
     check(config)?;
+    require_room(config, make, "run.num_envs", config.run.num_envs)?;
     let seed = config.run.seed;
     let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>| {
         make(&BatchConfig {

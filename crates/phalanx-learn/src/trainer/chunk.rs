@@ -25,6 +25,8 @@ mod tests {
     use phalanx_core::batch::BatchConfig;
 
     use super::super::train;
+    use super::advance_chunk;
+    use crate::learner::Report;
     use crate::run::config::create_config;
     use crate::run::directory::EvalMetrics;
 
@@ -46,6 +48,31 @@ mod tests {
         let trained = train(&config, &make, &mut || Ok(None), None, watch).unwrap();
         let learned = format!("{:?}", trained.learner.save());
         ((learned, trained.results.eval_metrics, trained.results.training_metrics.global_steps), looks)
+    }
+
+    /// Where a unit is longer than the way to the next log, only this shows that chunks are what they should be.
+    #[test]
+    fn a_chunk_is_whole_roll_outs() {
+        let entry = phalanx_envs::registry::find("CartPole-v1").unwrap();
+        let make = |batch: &BatchConfig| entry.batch(batch);
+        for agent in ["ppo", "pqn"] {
+            let settings = [("num_envs", "4"), ("steps_per_env", "288"), ("rollout_steps", "16")];
+            let config = create_config("CartPole-v1", agent, &settings).unwrap();
+            let learnt = |chunk: Option<u64>| {
+                let mut learner = super::super::learner(&config, &make).unwrap();
+                let mut calls = 0;
+                while learner.global_step() < 1152 {
+                    advance_chunk(learner.as_mut(), chunk, 1152, &mut Report::default()).unwrap();
+                    calls += 1;
+                }
+                (format!("{:?}", learner.save()), calls)
+            };
+            let (plain, calls) = learnt(None);
+            assert_eq!(calls, 18, "{agent}: a roll-out each");
+            for (chunk, calls) in [(1, 18), (64, 18), (256, 5), (1_000_000, 1)] {
+                assert!(learnt(Some(chunk)) == (plain.clone(), calls), "{agent} with chunks of {chunk}");
+            }
+        }
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Journal {
         self.directory.write_checkpoint(name, checkpoint).map(drop)
     }
 
+    /// Removes a checkpoint that a later one has made superfluous; one that stays does no harm.
+    pub(super) fn remove_checkpoint(&self, name: &str) {
+        self.directory.remove_checkpoint(name);
+    }
+
     pub(super) fn results(&self, results: &Results) -> Result<()> {
         self.directory.write_results(results)
     }

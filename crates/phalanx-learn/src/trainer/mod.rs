@@ -17,7 +17,7 @@ mod journal;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
@@ -40,6 +40,9 @@ pub type MakeBatch<'a> = dyn Fn(&BatchConfig) -> phalanx_core::error::Result<Box
 
 /// The events of a log on the way, beside those of evaluations.
 const LOG_EVENTS: u64 = 200;
+
+/// A run whose agent is to be stored has a checkpoint that is not older, so that a kill costs no more than that.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Where a checkpoint keeps how long training took.
 pub(crate) const TRAINING_SECONDS: &str = "trainer.training_seconds";
@@ -116,6 +119,9 @@ struct Trainer<'a> {
     journal: Option<Journal>,
     training_seconds: f64,
     progress: Progress,
+    last_stored: Instant,
+    /// Step of a checkpoint that is there only until the next one is.
+    superseded: Option<u64>,
 }
 
 /// Trains and evaluates as the configuration says.
@@ -175,7 +181,9 @@ impl<'a> Trainer<'a> {
             return Err(Error::setting("run.eval_render_videos", "is true, but nothing draws these environments"));
         }
         let pool = pool(config)?;
-        let learner = build::learner(config, &|batch| environments.batch(batch), &pool)?;
+        let make = |batch: &BatchConfig| environments.batch(batch);
+        build::require_room(config, &make, "run.eval_rollouts", config.run.eval_rollouts)?;
+        let learner = build::learner(config, &make, &pool)?;
         // Only whole units: of part of one nothing can be learnt.
         let unit = learner.unit();
         let total = (config.run.total_timesteps() / unit).max(1) * unit;
@@ -192,6 +200,8 @@ impl<'a> Trainer<'a> {
             journal: None,
             training_seconds: 0.0,
             progress: Progress { total, ..Progress::default() },
+            last_stored: Instant::now(),
+            superseded: None,
         };
         if let Some(checkpoint) = resume {
             trainer.restore(checkpoint)?;
@@ -243,6 +253,11 @@ impl<'a> Trainer<'a> {
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
         let mut step = self.learner.global_step();
+        // A run goes on from its last step if what came after that had failed.
+        if step >= total && self.results.eval_metrics.global_steps.last() != Some(&step) {
+            self.evaluate()?;
+            self.log()?;
+        }
         while step < total {
             let goal = [log_interval, eval_interval, checkpoint_interval]
                 .map(|interval| next_multiple(step, interval, total))
@@ -256,16 +271,11 @@ impl<'a> Trainer<'a> {
             let before = std::mem::replace(&mut step, self.learner.global_step());
             self.progress.global_step = step;
             self.progress.steps_per_second = step as f64 / self.training_seconds.max(1e-9);
-            if passes(eval_interval, before, step) || step >= total {
-                self.evaluate()?;
-                total = self.progress.total;
-            }
-            if passes(log_interval, before, step) || step >= total {
-                self.log()?;
-            }
-            if passes(checkpoint_interval, before, step) && step < total {
-                self.store(&checkpoint::step_name(step), &self.checkpoint())?;
-            }
+            let due = |interval| passes(interval, before, step);
+            let told = self.tell([due(eval_interval), due(log_interval), due(checkpoint_interval)]);
+            // What was learnt is worth more than the file or the evaluation that failed.
+            told.inspect_err(|_| self.rescue())?;
+            total = self.progress.total;
             if !watch(&self.progress) && step < total {
                 return Ok(false);
             }
@@ -273,10 +283,39 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
+    /// Evaluates, logs and stores what is due.
+    fn tell(&mut self, [evaluation, log, checkpoint]: [bool; 3]) -> Result<()> {
+        if evaluation || self.is_over() {
+            self.evaluate()?;
+        }
+        if log || self.is_over() {
+            self.log()?;
+        }
+        let old = self.config.run.save_agent_checkpoint && self.last_stored.elapsed() >= CHECKPOINT_INTERVAL;
+        if (checkpoint || old) && !self.is_over() {
+            let step = self.learner.global_step();
+            self.store(&checkpoint::step_name(step), &self.checkpoint())?;
+            if let (Some(journal), Some(before)) = (&self.journal, self.superseded.take()) {
+                journal.remove_checkpoint(&checkpoint::step_name(before));
+            }
+            self.superseded = Some(step).filter(|_| !checkpoint);
+        }
+        Ok(())
+    }
+
+    /// Stores the agent, if that was wanted, of a run that cannot go on. That this fails, too, is no news.
+    fn rescue(&mut self) {
+        let (run, step) = (&self.config.run, self.learner.global_step());
+        if (run.save_agent_checkpoint || run.checkpoint_frequency > 0) && self.progress.stored != Some(step) {
+            let _ = self.store(&checkpoint::step_name(step), &self.checkpoint());
+        }
+    }
+
     fn store(&mut self, name: &str, checkpoint: &Checkpoint) -> Result<()> {
         if let Some(journal) = &self.journal {
             journal.checkpoint(name, checkpoint)?;
             self.progress.stored = Some(checkpoint.global_step);
+            self.last_stored = Instant::now();
         }
         Ok(())
     }
@@ -485,6 +524,7 @@ pub(crate) fn policy(
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Box<dyn Greedy>> {
     let alone = Arc::new(Pool::new(1));
+    let config = &config.acting_alone();
     let mut learner = build::learner(config, &|batch| environments.batch(batch), &alone)?;
     if let Some(checkpoint) = checkpoint {
         learner.restore_policy(&checkpoint.state.state("agent"))?;

@@ -224,3 +224,60 @@ fn intervals_are_passed_once() {
     assert_eq!([(0, 9), (9, 10), (10, 19), (19, 40)].map(|(a, b)| passes(10, a, b)), [false, true, false, true]);
     assert!(!passes(0, 0, 100));
 }
+
+#[test]
+fn the_preset_of_ppo_solves_cart_pole() {
+    let config = create_config("CartPole-v1", "ppo", &[("eval_rollouts", "100"), ("seed", "1")]).unwrap();
+    let found = trained(&config, TrainOptions::default());
+    let mean = found.summary().final_eval_return_mean.unwrap();
+    assert!(mean >= 475.0, "{mean}");
+}
+
+#[test]
+fn more_environments_than_memory_are_refused_before_they_are_made() {
+    for (key, value) in [("run.num_envs", "1e13"), ("run.eval_rollouts", "1e13")] {
+        let config = dqn(&[(key, value), ("run.buffer_size", "4e9")]);
+        let error = trainer_error(&config);
+        let start = format!("{key} is 10000000000000, but ");
+        assert!(error.starts_with(&start) || key == "run.num_envs", "{error}");
+    }
+    let config = create_config("CartPole-v1", "random", &[("num_envs", "1e13"), ("steps_per_env", "1")]).unwrap();
+    let error = trainer_error(&config);
+    assert!(error.starts_with("run.num_envs is 10000000000000, but the environments would take "), "{error}");
+}
+
+fn trainer_error(config: &Config) -> String {
+    train_and_evaluate(config, &cart_pole, TrainOptions::default()).unwrap_err().to_string()
+}
+
+/// An evaluation that fails takes nothing away that was learnt, and the run can go on to its end.
+#[test]
+fn a_failed_evaluation_leaves_the_agent() {
+    let root = tempfile::tempdir().unwrap();
+    let config = dqn(&[("eval_frequency", "0"), ("save_agent_checkpoint", "true")]);
+    let evaluations = |allowed: bool| {
+        move |batch: &BatchConfig| {
+            let is_evaluation = batch.seed == evaluation_seed(42, 0);
+            if is_evaluation && !allowed {
+                return Err(phalanx_core::Error::Setup("no evaluation today".to_owned()));
+            }
+            cart_pole(batch)
+        }
+    };
+    let options = || TrainOptions { root: Some(root.path()), ..TrainOptions::default() };
+    let folder = std::cell::RefCell::new(None);
+    struct Where<'a>(&'a std::cell::RefCell<Option<std::path::PathBuf>>);
+    impl crate::api::Observer for Where<'_> {
+        fn started(&mut self, run: &std::path::Path) {
+            *self.0.borrow_mut() = Some(run.to_owned());
+        }
+    }
+    let mut observer = Where(&folder);
+    let error =
+        train_and_evaluate(&config, &evaluations(false), TrainOptions { observer: Some(&mut observer), ..options() });
+    assert_eq!(error.unwrap_err().to_string(), "no evaluation today");
+    let run = folder.borrow().clone().unwrap();
+    assert_eq!(load_run(&run).unwrap().last_checkpoint().unwrap().unwrap().checkpoint.global_step, 1000);
+    let ended = resume(&run, &evaluations(true), TrainOptions::default()).unwrap();
+    assert_eq!(metrics(&ended), metrics(&trained(&config, TrainOptions::default())));
+}

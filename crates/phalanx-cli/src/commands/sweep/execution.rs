@@ -3,7 +3,7 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use phalanx_learn::run::config::Config;
@@ -14,7 +14,7 @@ use phalanx_learn::trainer::Progress;
 use phalanx_learn::{Error, TrainOptions, train_and_evaluate};
 use phalanx_workbench::Registered;
 
-use crate::commands::train::host;
+use crate::commands::train::{Stop, host};
 use crate::failure::Failure;
 use crate::progress;
 
@@ -45,8 +45,10 @@ pub(super) fn earlier_outcome(task: &Task, metric: &str) -> Result<Option<Outcom
     if !task.folder.exists() {
         return Ok(None);
     }
-    // One that was killed in its first moments may not even have a configuration.
-    if let Ok(run) = load_run(&task.folder) {
+    // One that was killed in its first moments has not even a configuration. Any other that cannot be read may be worth
+    // something all the same.
+    if task.folder.join("config.toml").exists() {
+        let run = load_run(&task.folder)?;
         if run.config != task.config {
             let folder = task.folder.display();
             return Err(Failure::input(format!("{folder} is a run with other settings than its sweep now has")));
@@ -72,7 +74,7 @@ pub(super) fn execute(
     tasks: &[Task],
     open: &[usize],
     jobs: usize,
-    stop: &AtomicBool,
+    stop: &Stop,
     quiet: bool,
 ) -> Vec<(usize, Outcome)> {
     let jobs = jobs.min(open.len()).max(1);
@@ -87,7 +89,7 @@ pub(super) fn execute(
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 while let Some(index) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if stop.load(Ordering::Relaxed) {
+                    if stop.signal().is_some() {
                         return;
                     }
                     let outcome = attempt(&tasks[*index], &plan.metric, threads, stop, &sender);
@@ -116,7 +118,7 @@ pub(super) fn execute(
 }
 
 /// Runs one; `None` if it was interrupted. Whatever goes wrong with it is no reason to end the others.
-fn attempt(task: &Task, metric: &str, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -> Option<Outcome> {
+fn attempt(task: &Task, metric: &str, threads: usize, stop: &Stop, events: &Sender<Event>) -> Option<Outcome> {
     let run = AssertUnwindSafe(|| run(task, threads, stop, events));
     match catch_unwind(run) {
         Ok(Ok(true)) => Some(judged(&task.folder, metric).map_err(|error| error.to_string())),
@@ -130,14 +132,14 @@ fn attempt(task: &Task, metric: &str, threads: usize, stop: &AtomicBool, events:
 }
 
 /// Answers whether it came to its end.
-fn run(task: &Task, threads: usize, stop: &AtomicBool, events: &Sender<Event>) -> Result<bool, Failure> {
+fn run(task: &Task, threads: usize, stop: &Stop, events: &Sender<Event>) -> Result<bool, Failure> {
     let environments = Registered::find(&task.config.env.name)?;
     let mut done = 0;
     let mut watch = |now: &Progress| {
         let steps = now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step));
         // Nobody to be told means that the program ends.
         let _ = events.send(Event::Steps(steps));
-        !stop.load(Ordering::Relaxed)
+        stop.signal().is_none()
     };
     let options = TrainOptions {
         run_dir: Some(&task.folder),

@@ -15,8 +15,6 @@ mod results;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phalanx_learn::run::directory::Lock;
@@ -28,6 +26,7 @@ use serde::Serialize;
 use self::execution::{Outcome, Task, earlier_outcome, execute};
 use self::results::Report;
 use crate::args::count;
+use crate::commands::train::Stop;
 use crate::commands::{concluded, print, print_json};
 use crate::failure::Failure;
 use crate::files::write_atomically;
@@ -106,18 +105,14 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         outcomes.push(earlier_outcome(task, &plan.metric)?);
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|index| outcomes[*index].is_none()).collect();
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::Write { what: "a handler of Ctrl-C".to_owned(), error })?;
-    }
+    let stop = Stop::on_signals()?;
     let jobs = args.jobs.or(plan.jobs).unwrap_or_else(cores);
     for (index, outcome) in execute(&plan, &tasks, &open, jobs, &stop, args.quiet) {
         outcomes[index] = Some(outcome);
     }
-    if stop.load(Ordering::Relaxed) && outcomes.iter().any(Option::is_none) {
+    if let Some(signal) = stop.signal().filter(|_| outcomes.iter().any(Option::is_none)) {
         say!("interrupted; `phalanx sweep --resume {}` goes on", folder.display());
-        return Err(Failure::Verdict(130));
+        return Err(Failure::Verdict(128 + signal));
     }
 
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
