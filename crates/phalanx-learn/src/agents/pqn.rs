@@ -158,7 +158,10 @@ impl Pqn {
         let gain = |gain| Init::Orthogonal { gain };
         let plan = Plan {
             hidden: &[Layer::Dense(config.hidden_size), Layer::Norm, Layer::Relu].repeat(config.num_layers),
-            source: ("agent.hidden_size", config.hidden_size.to_string()),
+            source: (
+                "agent.hidden_size",
+                format!("{} with agent.num_layers = {}", config.hidden_size, config.num_layers),
+            ),
             dueling: false,
             init: (gain(2_f64.sqrt()), gain(1.0)),
             rule: Rule::RAdam,

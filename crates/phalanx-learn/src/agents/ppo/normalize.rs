@@ -156,12 +156,18 @@ mod tests {
     fn rewards_have_returns_of_spread_one() {
         let mut scale = RewardScale::new(2, 0.9);
         let mut last = [0.0; 2];
+        let (mut sums, mut returns) = ([0.0_f64; 2], Vec::new());
         for step in 0..2_000 {
             last = [if step % 10 < 5 { 30.0 } else { -30.0 }, if step % 14 < 7 { -30.0 } else { 30.0 }];
+            // The same by hand: discounted sums of all rewards, and their spread.
+            sums = [0, 1].map(|env| 0.9 * sums[env] + f64::from(last[env]));
+            returns.extend(sums);
             scale.apply(&mut last, |_| false);
         }
         let spread = f64::from(30.0 / last[0].abs());
-        assert!((spread * spread - scale.moments.variances[0]).abs() < 1e-2 * spread * spread);
+        let mean = returns.iter().sum::<f64>() / returns.len() as f64;
+        let variance = returns.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / returns.len() as f64;
+        assert!((spread * spread - variance).abs() < 1e-2 * variance, "{} {variance}", spread * spread);
         scale.apply(&mut last, |env| env == 1);
         assert!(scale.returns[0] != 0.0 && scale.returns[1] == 0.0);
     }

@@ -82,6 +82,18 @@ mod tests {
         }
     }
 
+    /// The names are written here once more, since learning does not depend on the environments.
+    #[test]
+    fn every_alias_of_the_registry_finds_its_preset() {
+        for preset in ALL {
+            let entry = phalanx_envs::registry::find(preset.env).unwrap();
+            for alias in entry.aliases {
+                let found = of(alias, preset.agent);
+                assert_eq!(found.last().map(|found| found.name), Some(preset.name), "{alias}");
+            }
+        }
+    }
+
     #[test]
     fn every_file_is_listed() {
         let mut files = 0;
