@@ -139,6 +139,8 @@ fn plays_itself(spec: &EnvSpec) -> bool {
 }
 
 /// Environments, and what is needed to act and to learn in them.
+// On lines of its own, in pairs as they are fetched: each is one thread's to write, its neighbours another's.
+#[repr(align(128))]
 pub(super) struct Block<T> {
     batch: Box<dyn Batch>,
     space: Space,

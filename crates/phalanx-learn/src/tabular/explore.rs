@@ -31,9 +31,25 @@ fn larger<T: Value>(a: T, b: T) -> T {
     if b > a { b } else { a }
 }
 
+/// Calls `$work` with a row, compiled for rows of nine actions, too: where the length is known the loops over a row
+/// vanish, and nine is what boards have. It made learning tic-tac-toe 1.11 and 1.19 times as fast (two interleaved rounds).
+macro_rules! of_known_length {
+    ($row:ident, $work:expr) => {
+        match <&[T; 9]>::try_from($row) {
+            Ok($row) => $work,
+            Err(_) => $work,
+        }
+    };
+}
+
 /// The largest value of a row among the legal actions; minus infinity if there is none.
 #[inline(always)]
-pub fn max_legal<T: Value>(row: &[T], mut legal: u32) -> T {
+pub fn max_legal<T: Value>(row: &[T], legal: u32) -> T {
+    of_known_length!(row, max_among(row, legal))
+}
+
+#[inline(always)]
+fn max_among<T: Value>(row: &[T], mut legal: u32) -> T {
     let mut max = T::neg_infinity();
     if row.len() > MASKED_ACTIONS {
         return row.iter().copied().fold(max, larger);
@@ -53,7 +69,12 @@ pub fn max_legal<T: Value>(row: &[T], mut legal: u32) -> T {
 /// The legal actions with the largest value, a bit each.
 #[inline(always)]
 pub fn best_legal<T: Value>(row: &[T], legal: u32) -> u32 {
-    let max = max_legal(row, legal);
+    of_known_length!(row, best_among(row, legal))
+}
+
+#[inline(always)]
+fn best_among<T: Value>(row: &[T], legal: u32) -> u32 {
+    let max = max_among(row, legal);
     let (eights, rest) = row.as_chunks();
     let (mut best, mut first) = (0, 0);
     for values in eights {
@@ -94,6 +115,11 @@ fn pick(bits: u32, word: u32, width: usize) -> usize {
 /// `None` if no action is legal.
 #[inline(always)]
 pub fn choose<T: Value>(row: &[T], legal: u32, explore: u64, words: [u32; 2], ties: Ties) -> Option<usize> {
+    of_known_length!(row, choose_among(row, legal, explore, words, ties))
+}
+
+#[inline(always)]
+fn choose_among<T: Value>(row: &[T], legal: u32, explore: u64, words: [u32; 2], ties: Ties) -> Option<usize> {
     if legal == 0 {
         return None;
     }
@@ -102,7 +128,7 @@ pub fn choose<T: Value>(row: &[T], legal: u32, explore: u64, words: [u32; 2], ti
         return Some(choose_of_many(row, explores, words[1], ties));
     }
     // The best are found even if nobody asks: whether somebody does, no processor could predict.
-    let candidates = best_legal(row, legal) | legal & u32::from(explores).wrapping_neg();
+    let candidates = best_among(row, legal) | legal & u32::from(explores).wrapping_neg();
     Some(match ties {
         Ties::First if !explores => candidates.trailing_zeros() as usize,
         _ => pick(candidates, words[1], row.len()),

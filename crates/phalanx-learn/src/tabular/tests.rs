@@ -49,7 +49,7 @@ fn player(settings: &Settings, run: &RunConfig) -> Box<dyn TableLearner> {
 
 /// The recipe for tic-tac-toe on one thread.
 fn alone() -> Settings {
-    Settings { shards: 1, ..Settings::tic_tac_toe() }
+    Settings { shards: Some(1), ..Settings::tic_tac_toe() }
 }
 
 /// Every way in which workers can share the work.
@@ -216,7 +216,8 @@ fn all_kinds_of_tables_learn_the_same() {
     for (precision, shards) in [(Precision::F32, 1), (Precision::F64, 1), (Precision::F32, 4)] {
         for algorithm in [Algorithm::QLearning, Algorithm::Sarsa, Algorithm::ExpectedSarsa, Algorithm::DoubleQ] {
             let learnt = |table| {
-                let settings = Settings { table, precision, algorithm, shards, ..Settings::tic_tac_toe() };
+                let settings =
+                    Settings { table, precision, algorithm, shards: Some(shards), ..Settings::tic_tac_toe() };
                 let mut learner = player(&settings, &run(37, 60_000, 5));
                 train(&mut *learner, 60_000);
                 learner.save()
@@ -249,8 +250,9 @@ fn a_random_agent_gets_nothing() {
 #[test]
 fn a_bandit_is_learnt_exactly() {
     let rates = (Schedule::Constant(0.1), Schedule::Constant(0.3));
-    let recipe = Settings { gamma: 0.0, learning_rate: rates.0, epsilon: rates.1, shards: 3, ..Settings::default() };
-    let single = ("single", Settings { shards: 1, ..recipe.clone() });
+    let recipe =
+        Settings { gamma: 0.0, learning_rate: rates.0, epsilon: rates.1, shards: Some(3), ..Settings::default() };
+    let single = ("single", Settings { shards: Some(1), ..recipe.clone() });
     for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
         let mut learner =
             on("TwoArmedBandit-v0", &[("episode_len", "5")], &settings, &with_threads(2, run(24, 20_000, 1)));
@@ -272,7 +274,7 @@ fn schedules_go_by_the_transitions_of_all_workers() {
     for workers in [1, 2, 4] {
         let recipe = Settings { gamma: 0.0, epsilon, steps_per_sync: 100, ..Settings::default() };
         for (mode, settings) in modes(&recipe) {
-            let settings = Settings { num_workers: Some(workers), shards: 4 * workers, ..settings };
+            let settings = Settings { num_workers: Some(workers), shards: Some(4 * workers), ..settings };
             let mut learner = on("TwoArmedBandit-v0", &[], &settings, &with_threads(workers, run(16, 200_000, 1)));
             let episodes = train(&mut *learner, 200_000).episodes;
             let mean =
@@ -338,11 +340,11 @@ fn walked<const TOLL: bool>(judge: impl Fn(f32, f32, &str)) {
             gamma: 0.5,
             learning_rate: rates.0,
             epsilon: rates.1,
-            shards: 2,
+            shards: Some(2),
             steps_per_sync: 100,
             ..Settings::default()
         };
-        let single = ("single", Settings { shards: 1, ..recipe.clone() });
+        let single = ("single", Settings { shards: Some(1), ..recipe.clone() });
         for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
             let mut make = |num_envs, seed| build(Walk::<TOLL>, &config(num_envs, seed, &[]));
             let mut learner = learner(&settings, &with_threads(2, run(16, 20_000, 0)), &mut make).unwrap();
@@ -455,7 +457,7 @@ fn resumes(settings: &Settings) {
 
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {
-    let recipe = Settings { shards: 4, ..Settings::tic_tac_toe() };
+    let recipe = Settings { shards: Some(4), ..Settings::tic_tac_toe() };
     for settings in [
         recipe.clone(),
         Settings { algorithm: Algorithm::Sarsa, ..recipe.clone() },
@@ -463,7 +465,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         Settings { learning_rate: Schedule::Visit { power: 0.8 }, ..recipe.clone() },
         Settings { dense_threshold: Some(0.1), ..recipe.clone() },
     ] {
-        resumes(&Settings { shards: 1, ..settings.clone() });
+        resumes(&Settings { shards: Some(1), ..settings.clone() });
         resumes(&settings);
     }
     // What several workers do in one table depends on who is first; one is alone.
@@ -579,7 +581,10 @@ fn what_no_table_can_learn_is_refused() {
     for (settings, expected) in [
         (Settings { steps_per_sync: 0, ..settings.clone() }, "agent.steps_per_sync is 0, but must be from 1 to"),
         (Settings { steps_per_sync: 1 << 40, ..settings.clone() }, "agent.steps_per_sync is 1099511627776, but"),
-        (Settings { shards: usize::MAX >> 1, ..settings.clone() }, "agent.shards is 9223372036854775807, but must"),
+        (
+            Settings { shards: Some(usize::MAX >> 1), ..settings.clone() },
+            "agent.shards is 9223372036854775807, but must",
+        ),
         (Settings { num_workers: Some(1 << 40), ..settings.clone() }, "agent.num_workers is 1099511627776, but"),
         (Settings { racy: true, ..settings.clone() }, "agent.racy is true, which only one table can be"),
         (Settings { table: Kind::Sparse, ..shared.clone() }, "agent.table is sparse, but one table of several"),

@@ -1,112 +1,161 @@
 //! Private changes of a shared table, and how they become one.
+//!
+//! All blocks have the same rows in the same order, but for those that a block has met since the last merge. So a merge
+//! is arithmetic on arrays that lie side by side, and skips what nobody has changed. With values that were found one by
+//! one, by state, two shards learnt 8.6 instead of 10.9 M transitions/s of a core (tic-tac-toe, 20,000 between merges).
+
+use phalanx_core::pool::{Pool, Rows};
 
 use super::super::table::{Store, Table, Value};
 use crate::error::{Error, Result};
 use crate::state::State;
 
-/// Where rows are, by state: an array, most of whose pages are never touched.
-#[derive(Debug)]
-struct Places(Vec<u32>);
+/// Values whose changes are noted together: so many that a merge has long loops, so few that of a large table little is
+/// merged that nobody has changed.
+const GROUP: usize = 64;
 
-impl Places {
-    fn new(states: usize) -> Self {
-        Self(vec![0; states])
-    }
-
-    #[inline(always)]
-    fn get(&self, state: usize) -> Option<usize> {
-        (self.0[state] as usize).checked_sub(1)
-    }
-
-    fn set(&mut self, state: usize, place: usize) {
-        self.0[state] = place as u32 + 1;
-    }
-
-    fn clear(&mut self, states: &mut Vec<u32>) {
-        states.drain(..).for_each(|state| self.0[state as usize] = 0);
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-}
-
-/// What a block has changed since the last merge: rows copied when they were first changed.
-#[derive(Debug)]
-pub(super) struct Private<T> {
-    places: Places,
+/// Rows of a table, in the order in which their states were met.
+#[derive(Clone, Debug)]
+struct Copied<T> {
+    /// One more than the number of a state's row, or 0: an array, most of whose pages are never touched.
+    places: Vec<u32>,
     /// Values in a row.
     width: usize,
     states: Vec<u32>,
     values: Vec<T>,
-    /// How often each value was updated.
+}
+
+impl<T: Value> Copied<T> {
+    fn new(states: usize, width: usize) -> Self {
+        Self { places: vec![0; states], width, states: Vec::new(), values: Vec::new() }
+    }
+
+    /// Where a state's row starts, if there is one.
+    #[inline(always)]
+    fn start(&self, state: usize) -> Option<usize> {
+        (self.places[state] as usize).checked_sub(1).map(|place| place * self.width)
+    }
+
+    /// Appends a row; zeros if there is none.
+    fn push(&mut self, state: usize, row: Option<&[T]>) {
+        self.states.push(state as u32);
+        self.places[state] = self.states.len() as u32;
+        match row {
+            Some(row) => self.values.extend_from_slice(row),
+            None => self.values.resize(self.values.len() + self.width, T::zero()),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let of_rows = self.values.capacity() * size_of::<T>() + self.states.capacity() * size_of::<u32>();
+        size_of_val(&self.places[..]) + of_rows
+    }
+}
+
+/// What a block has changed since the last merge, and the rows of everything that was ever changed.
+#[derive(Clone, Debug)]
+pub(super) struct Private<T> {
+    rows: Copied<T>,
+    /// How often each value was updated since the last merge.
     updates: Vec<u32>,
+    /// Whether a value of a group was.
+    changed: Vec<bool>,
 }
 
 impl<T: Value> Private<T> {
     pub(super) fn new(states: usize, width: usize) -> Self {
-        let (states, places) = (Vec::new(), Places::new(states));
-        Self { places, width, states, values: Vec::new(), updates: Vec::new() }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.places.clear(&mut self.states);
-        self.values.clear();
-        self.updates.clear();
+        Self { rows: Copied::new(states, width), updates: Vec::new(), changed: Vec::new() }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let rows = self.values.capacity() * size_of::<T>() + self.updates.capacity() * size_of::<u32>();
-        self.places.memory_bytes() + rows + self.states.capacity() * size_of::<u32>()
+        self.rows.memory_bytes() + self.updates.capacity() * size_of::<u32>() + self.changed.capacity()
     }
 
-    /// Where a state's row starts; `row` is what is copied if there is none.
-    #[inline(always)]
-    fn start<'a>(&mut self, state: usize, row: impl FnOnce() -> Option<&'a [T]>) -> usize {
-        match self.places.get(state) {
-            Some(place) => place * self.width,
-            None => {
-                let start = self.values.len();
-                self.places.set(state, self.states.len());
-                self.states.push(state as u32);
-                self.updates.resize(start + self.width, 0);
-                match row() {
-                    Some(row) => self.values.extend_from_slice(row),
-                    None => self.values.resize(start + self.width, T::zero()),
-                }
-                start
+    /// Appends a row that nobody has changed.
+    fn push(&mut self, state: usize, row: Option<&[T]>) {
+        self.rows.push(state, row);
+        let cells = self.rows.values.len();
+        self.updates.resize(cells, 0);
+        self.changed.resize(cells.div_ceil(GROUP), false);
+    }
+
+    /// Brings the rows that were met since the last merge, by this block or by others, into the common order.
+    fn align(&mut self, agreed: &Agreed<T>, known: usize) {
+        let (width, cells) = (self.rows.width, known * self.rows.width);
+        let states = self.rows.states.split_off(known);
+        let (values, updates) = (self.rows.values.split_off(cells), self.updates.split_off(cells));
+        // Of those that this block has not met: agreed on.
+        for &state in &agreed.rows.states[known..] {
+            let state = state as usize;
+            let (start, end) = (self.rows.values.len(), self.rows.values.len() + width);
+            let own = self.rows.start(state).map(|at| at - cells..at - cells + width);
+            let row = own.clone().map_or(&agreed.rows.values[start..end], |own| &values[own]);
+            self.push(state, Some(row));
+            if let Some(own) = own {
+                self.updates[start..end].copy_from_slice(&updates[own]);
+            }
+        }
+        debug_assert_eq!(self.rows.states, agreed.rows.states);
+        // Those of this block are in other groups now.
+        if !states.is_empty() {
+            self.changed[cells / GROUP..].fill(true);
+        }
+    }
+
+    /// Takes over what was agreed on.
+    fn settle(&mut self, agreed: &Agreed<T>) {
+        let values = self.rows.values.chunks_mut(GROUP).zip(self.updates.chunks_mut(GROUP)).zip(&mut self.changed);
+        let of_all = agreed.rows.values.chunks(GROUP).zip(&agreed.changed);
+        for (((values, updates), changed), (agreed, by_anybody)) in values.zip(of_all) {
+            if *by_anybody {
+                values.copy_from_slice(agreed);
+            }
+            if *changed {
+                updates.fill(0);
+                *changed = false;
             }
         }
     }
 
+    /// The rows that were changed, by state.
     pub(super) fn save(&self) -> State {
-        let mut state = State::default();
-        let rows = self.states.len();
-        state.put("states", &[rows], &self.states);
-        state.put("values", &[rows, self.width], &self.values);
-        state.put("updates", &[rows, self.width], &self.updates);
-        state
+        let width = self.rows.width;
+        let rows = self.rows.states.iter().zip(self.updates.chunks_exact(width));
+        let mut states: Vec<u32> =
+            rows.filter(|(_, updates)| updates.iter().any(|n| *n > 0)).map(|(state, _)| *state).collect();
+        states.sort_unstable();
+        let (mut values, mut updates) = (Vec::new(), Vec::new());
+        for start in states.iter().filter_map(|state| self.rows.start(*state as usize)) {
+            values.extend_from_slice(&self.rows.values[start..][..width]);
+            updates.extend_from_slice(&self.updates[start..][..width]);
+        }
+        let mut saved = State::default();
+        saved.put("states", &[states.len()], &states);
+        saved.put("values", &[states.len(), width], &values);
+        saved.put("updates", &[states.len(), width], &updates);
+        saved
     }
 
     pub(super) fn restore(&mut self, saved: &State) -> Result<()> {
+        let width = self.rows.width;
         let states = saved.get_all::<u32>("states")?;
-        let values = saved.get::<T>("values", &[states.len(), self.width])?;
-        let updates = saved.get::<u32>("updates", &[states.len(), self.width])?;
-        self.clear();
-        for (&state, row) in states.iter().zip(values.chunks_exact(self.width)) {
-            let known = self.places.0.get(state as usize);
-            if known != Some(&0) {
+        let values = saved.get::<T>("values", &[states.len(), width])?;
+        let updates = saved.get::<u32>("updates", &[states.len(), width])?;
+        *self = Self::new(self.rows.places.len(), width);
+        for (&state, row) in states.iter().zip(values.chunks_exact(width)) {
+            if self.rows.places.get(state as usize) != Some(&0) {
                 let why = format!("state {state} is beyond the last or there twice");
                 return Err(Error::Value { name: "states".into(), why });
             }
-            self.start(state as usize, || Some(row));
+            self.push(state as usize, Some(row));
         }
         self.updates.copy_from_slice(updates);
+        self.changed.fill(true);
         Ok(())
     }
 }
 
-/// A table as a block sees it: its own changes, and below them what all agreed on.
+/// A table as a block sees it: its own rows, and below them what was there before.
 pub(super) struct Overlay<'a, T, B> {
     pub(super) base: &'a B,
     pub(super) private: &'a mut Private<T>,
@@ -115,22 +164,27 @@ pub(super) struct Overlay<'a, T, B> {
 impl<T: Value, B: Table<T>> Store<T> for Overlay<'_, T, B> {
     #[inline(always)]
     fn actions(&self) -> usize {
-        self.base.actions()
+        self.private.rows.width
     }
 
     #[inline(always)]
     fn row<'a>(&'a self, state: usize, scratch: &'a mut [T]) -> &'a [T] {
-        match self.private.places.get(state) {
-            Some(place) => &self.private.values[place * self.actions()..][..self.actions()],
+        match self.private.rows.start(state) {
+            Some(start) => &self.private.rows.values[start..][..self.private.rows.width],
             None => self.base.row(state, scratch),
         }
     }
 
     #[inline(always)]
     fn update(&mut self, state: usize, action: usize, new: impl Fn(T) -> T) {
-        let value = self.private.start(state, || self.base.stored(state)) + action;
+        let start = self.private.rows.start(state).unwrap_or_else(|| {
+            self.private.push(state, self.base.stored(state));
+            self.private.rows.values.len() - self.private.rows.width
+        });
+        let value = start + action;
+        self.private.changed[value / GROUP] = true;
         self.private.updates[value] += 1;
-        self.private.values[value] = new(self.private.values[value]);
+        self.private.rows.values[value] = new(self.private.rows.values[value]);
     }
 }
 
@@ -143,85 +197,109 @@ pub(super) enum Joining {
     Sum,
 }
 
-/// The changes of one value by all blocks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Joint<T> {
-    blocks: u32,
-    change: f64,
-    weight: f64,
-    /// What the last of them made of it.
-    value: T,
+/// The rows that all blocks have in common: as they were at the last merge.
+#[derive(Clone, Debug)]
+pub(super) struct Agreed<T> {
+    rows: Copied<T>,
+    /// Groups that the last merge has changed.
+    changed: Vec<bool>,
 }
 
-/// The changes of those states that are one thread's to merge.
-#[derive(Debug)]
-pub(super) struct Merge<T> {
-    places: Places,
-    states: Vec<u32>,
-    joints: Vec<Joint<T>>,
-}
-
-impl<T: Value> Merge<T> {
-    pub(super) fn new(states: usize) -> Self {
-        Self { places: Places::new(states), states: Vec::new(), joints: Vec::new() }
+impl<T: Value> Agreed<T> {
+    pub(super) fn new(states: usize, width: usize) -> Self {
+        Self { rows: Copied::new(states, width), changed: Vec::new() }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let states = self.states.capacity() * size_of::<u32>();
-        self.places.memory_bytes() + states + self.joints.capacity() * size_of::<Joint<T>>()
+        self.rows.memory_bytes() + self.changed.capacity()
     }
 
-    /// Joins the changes of all states that `mine` picks, in order of the blocks.
-    pub(super) fn join<'a, B: Table<T>>(
+    /// Merges the changes of all blocks, of which `of` gives those of this table, in order of the blocks.
+    pub(super) fn merge<B: Table<T>, C: Send + Sync>(
         &mut self,
-        table: &B,
-        privates: impl Iterator<Item = &'a Private<T>>,
-        mine: impl Fn(u32) -> bool,
+        base: &B,
+        blocks: &mut [C],
+        of: impl Fn(&C) -> &Private<T> + Sync,
+        of_mut: impl Fn(&mut C) -> &mut Private<T> + Sync,
         joining: Joining,
+        pool: &Pool,
     ) {
-        let width = table.actions();
-        let Self { places, states, joints } = self;
-        places.clear(states);
-        joints.clear();
-        for private in privates {
-            let rows = private.values.chunks_exact(width).zip(private.updates.chunks_exact(width));
-            for (&state, (values, updates)) in private.states.iter().zip(rows).filter(|(state, _)| mine(**state)) {
-                let place = places.get(state as usize).unwrap_or_else(|| {
-                    places.set(state as usize, states.len());
-                    states.push(state);
-                    joints.resize(joints.len() + width, Joint::default());
-                    states.len() - 1
-                });
-                let old = table.stored(state as usize);
-                let changes = joints[place * width..][..width].iter_mut().zip(values.iter().zip(updates)).enumerate();
-                for (cell, (joint, (&value, &updates))) in changes.filter(|(_, (_, (_, updates)))| **updates > 0) {
-                    let change = wide(value) - old.map_or(0.0, |row| wide(row[cell]));
-                    let weight = if joining == Joining::Mean { f64::from(updates) } else { 1.0 };
-                    joint.blocks += 1;
-                    joint.change += weight * change;
-                    joint.weight += weight;
-                    joint.value = value;
+        let known = self.rows.states.len();
+        for private in blocks.iter().map(&of) {
+            for &state in &private.rows.states[known..] {
+                if self.rows.start(state as usize).is_none() {
+                    self.rows.push(state as usize, base.stored(state as usize));
                 }
             }
         }
-    }
-
-    /// Writes what was joined into the table.
-    pub(super) fn apply<B: Table<T>>(&self, table: &mut B, joining: Joining) {
-        for (&state, joints) in self.states.iter().zip(self.joints.chunks_exact(table.actions())) {
-            for (value, joint) in table.row_mut(state as usize).iter_mut().zip(joints) {
-                let divisor = if joining == Joining::Mean { joint.weight } else { 1.0 };
-                match joint.blocks {
-                    0 => {}
-                    // The mean of one change is that change, and taken as it is it has no rounding error either.
-                    1 => *value = joint.value,
-                    _ => *value = T::of(wide(*value) + joint.change / divisor),
+        let for_each_block = |blocks: &mut [C], work: &(dyn Fn(&mut Private<T>) + Sync)| {
+            pool.for_each(blocks.len(), 1, Rows::new(blocks, 1), |_, blocks| {
+                blocks.iter_mut().for_each(|block| work(of_mut(block)));
+            });
+        };
+        if self.rows.states.len() > known {
+            for_each_block(blocks, &|private| private.align(self, known));
+        }
+        let groups = self.rows.values.len().div_ceil(GROUP);
+        self.changed.resize(groups, false);
+        let parts = (Rows::new(&mut self.rows.values, GROUP), Rows::new(&mut self.changed, 1));
+        // Several parts for each thread, because not all have as many changes.
+        let grain = groups.div_ceil(4 * pool.threads()).max(1);
+        pool.for_each(groups, grain, parts, |range, (values, changed)| {
+            for (group, (values, changed)) in range.zip(values.chunks_mut(GROUP).zip(changed)) {
+                *changed = blocks.iter().any(|block| of(block).changed[group]);
+                if *changed {
+                    join(values, blocks.iter().map(&of).filter(|private| private.changed[group]), group, joining);
                 }
             }
+        });
+        for_each_block(blocks, &|private| private.settle(self));
+    }
+
+    /// Writes all rows into a table.
+    pub(super) fn write_to<B: Table<T>>(&self, table: &mut B) {
+        for (&state, row) in self.rows.states.iter().zip(self.rows.values.chunks_exact(self.rows.width)) {
+            table.row_mut(state as usize).copy_from_slice(row);
         }
     }
 }
 
+/// Joins the changes of one group of values, which blocks without an update have left as they were.
+fn join<'a, T: Value>(
+    values: &mut [T],
+    privates: impl Iterator<Item = &'a Private<T>>,
+    group: usize,
+    joining: Joining,
+) {
+    let count = values.len();
+    let (mut blocks, mut change, mut weight) = ([0_u32; GROUP], [0.0; GROUP], [0.0; GROUP]);
+    let mut last = [T::zero(); GROUP];
+    // Values by themselves and of known number, so that the loops run in lanes.
+    let (blocks, change, weight, last) =
+        (&mut blocks[..count], &mut change[..count], &mut weight[..count], &mut last[..count]);
+    for private in privates {
+        let (own, updates) = (&private.rows.values[group * GROUP..], &private.updates[group * GROUP..]);
+        let (own, updates) = (&own[..count], &updates[..count]);
+        for i in 0..count {
+            let (value, old, before, is_changed) = (own[i], values[i], last[i], updates[i] > 0);
+            let counts = f64::from(if joining == Joining::Mean { updates[i] } else { u32::from(is_changed) });
+            blocks[i] += u32::from(is_changed);
+            change[i] += counts * (wide(value) - wide(old));
+            weight[i] += counts;
+            last[i] = if is_changed { value } else { before };
+        }
+    }
+    for i in 0..count {
+        let (old, last) = (values[i], last[i]);
+        let divisor = if joining == Joining::Mean { weight[i] } else { 1.0 };
+        let mean = T::of(wide(old) + change[i] / divisor);
+        // The mean of one change is that change, and taken as it is it has no rounding error either.
+        let one = if blocks[i] == 1 { last } else { old };
+        values[i] = if blocks[i] > 1 { mean } else { one };
+    }
+}
+
+#[inline(always)]
 fn wide<T: Value>(value: T) -> f64 {
     value.to_f64().expect("every value is a f64")
 }
@@ -231,32 +309,47 @@ mod tests {
     use super::super::super::table::Dense;
     use super::*;
 
-    fn changed(base: &Dense<f64>, changes: &[(usize, usize, f64)]) -> Private<f64> {
-        let mut private = Private::new(base.states(), 2);
-        let mut store = Overlay { base, private: &mut private };
+    /// Updates of a private copy.
+    fn change(base: &Dense<f64>, private: &mut Private<f64>, changes: &[(usize, usize, f64)]) {
+        let mut store = Overlay { base, private };
         changes.iter().for_each(|(state, action, value)| store.update(*state, *action, |_| *value));
-        private
     }
 
-    /// Three updates to 2 and one to 6 of a value that was 1: 1 + (3 · 1 + 1 · 5) / 4.
+    /// Three updates to 2 and one to 6 of a value that was 1: 1 + (3 · 1 + 1 · 5) / 4, and the next merge goes on from
+    /// there. The blocks meet the states in different orders, and in more than one group.
     #[test]
     fn a_merge_is_the_mean_of_changes_by_visits() {
-        let mut table = Dense::<f64>::new(10, 2);
-        (0..10).for_each(|state| table.set(state, 0, 1.0));
-        let often = changed(&table, &[(4, 0, 9.0), (4, 0, 7.0), (4, 0, 2.0), (5, 1, 0.3)]);
-        let once = changed(&table, &[(4, 0, 6.0), (7, 0, -1.0)]);
-        for (joining, shared) in [(Joining::Mean, 3.0), (Joining::Sum, 7.0)] {
-            let mut merged = table.clone();
-            let mut merge = Merge::new(10);
-            for part in 0..2 {
-                merge.join(&table, [&often, &once].into_iter(), |state| state % 2 == part, joining);
-                merge.apply(&mut merged, joining);
-            }
+        for (joining, first, then) in [(Joining::Mean, 3.0, 4.0), (Joining::Sum, 7.0, 9.0)] {
+            let pool = Pool::new(2);
+            let mut table = Dense::<f64>::new(100, 2);
+            (0..100).for_each(|state| table.set(state, 0, 1.0));
+            let mut agreed = Agreed::new(100, 2);
+            let mut blocks = [Private::new(100, 2), Private::new(100, 2)];
+            let many: Vec<_> = (50..100).map(|state| (state, 0, state as f64)).collect();
+            change(&table, &mut blocks[0], &[(4, 0, 9.0), (4, 0, 7.0), (4, 0, 2.0), (5, 1, 0.3)]);
+            change(&table, &mut blocks[1], &many);
+            change(&table, &mut blocks[1], &[(7, 0, -1.0), (4, 0, 6.0)]);
+            let mut merge = |blocks: &mut [Private<f64>]| {
+                agreed.merge(&table, blocks, |private| private, |private| private, joining, &pool);
+                let mut merged = table.clone();
+                agreed.write_to(&mut merged);
+                merged
+            };
             let mut expected = table.clone();
-            for (state, action, value) in [(4, 0, shared), (5, 1, 0.3), (7, 0, -1.0)] {
+            for (state, action, value) in [(4, 0, first), (5, 1, 0.3), (7, 0, -1.0)].into_iter().chain(many) {
                 expected.set(state, action, value);
             }
-            assert_eq!(merged, expected);
+            assert_eq!(merge(&mut blocks), expected);
+            // Nothing is left of it.
+            assert_eq!(merge(&mut blocks), expected);
+            for private in &mut blocks {
+                assert_eq!(Overlay { base: &table, private }.row(4, &mut [0.0; 2]), [first, 0.0]);
+            }
+            change(&table, &mut blocks[0], &[(9, 0, 5.0), (4, 0, first + 2.0)]);
+            change(&table, &mut blocks[1], &[(4, 0, first)]);
+            expected.set(9, 0, 5.0);
+            expected.set(4, 0, if joining == Joining::Mean { then } else { first + 2.0 });
+            assert_eq!(merge(&mut blocks), expected);
         }
     }
 }

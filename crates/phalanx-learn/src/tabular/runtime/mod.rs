@@ -58,6 +58,7 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
 const UNIT: u64 = 1 << 20;
 
 /// A table and, if rates go by them, its visits.
+#[derive(Clone)]
 pub(super) struct Tables<B> {
     pub(super) values: B,
     pub(super) visits: Option<B>,
