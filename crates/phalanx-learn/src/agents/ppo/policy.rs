@@ -98,7 +98,7 @@ impl<T: Scalar> Judged<T> {
 
 /// What a tile of rows needs on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Scratch<T> {
+pub(super) struct Scratch<T: Scalar> {
     pub(super) actor: Tape<T>,
     pub(super) critic: Tape<T>,
     by_actor: Vec<T>,
