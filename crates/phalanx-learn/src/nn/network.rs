@@ -120,6 +120,12 @@ impl<T: Scalar> Tape<T> {
     pub fn outputs(&self) -> &[T] {
         &self.answers[..self.answers.len() / self.capacity * self.rows]
     }
+
+    /// [`Tape::outputs`], to work on in place; a backward pass does not look at them.
+    pub fn outputs_mut(&mut self) -> &mut [T] {
+        let len = self.outputs().len();
+        &mut self.answers[..len]
+    }
 }
 
 /// Turns rows into the lines of a tile, with zeros up to the end of the last register; answers how many there were.
@@ -127,7 +133,8 @@ fn to_lines<'a, T: Scalar>(rows: impl Iterator<Item = &'a [T]>, width: usize, ti
     let mut count = 0;
     for row in rows {
         assert!(count < stride, "too many rows for a tile");
-        tile[count..].iter_mut().step_by(stride).zip(row).for_each(|(x, value)| *x = *value);
+        // Not by `step_by`, which divides for each row.
+        row.iter().enumerate().for_each(|(i, value)| tile[i * stride + count] = *value);
         count += 1;
     }
     for line in tile.chunks_mut(stride).take(width) {
