@@ -426,13 +426,16 @@ impl Ppo {
 
     fn record(&mut self) {
         let Rollout { obs, actions, log_probs, values, advantages, returns, records, .. } = &mut self.rollout;
-        let (dim, components) = (self.world.obs_dim(), self.policy.head.components());
-        for (i, record) in records.chunks_exact_mut(self.policy.record_len()).enumerate() {
-            let judged =
-                Judged { log_prob: log_probs[i], value: values[i], advantage: advantages[i], returns: returns[i] };
-            let (obs, action) = (&obs[i * dim..][..dim], &actions[i * components..][..components]);
-            self.policy.write_record(obs, action, judged, record);
-        }
+        let (policy, dim, components) = (&self.policy, self.world.obs_dim(), self.policy.head.components());
+        let len = policy.record_len();
+        self.pool.for_each(log_probs.len(), RECORDS, Rows::new(records, len), |rows, records: &mut [f32]| {
+            for (i, record) in rows.zip(records.chunks_exact_mut(len)) {
+                let judged =
+                    Judged { log_prob: log_probs[i], value: values[i], advantage: advantages[i], returns: returns[i] };
+                let (obs, action) = (&obs[i * dim..][..dim], &actions[i * components..][..components]);
+                policy.write_record(obs, action, judged, record);
+            }
+        });
     }
 
     /// Learns from the last roll-out, which can be learnt from again: the second half of a unit, by itself for
@@ -515,6 +518,9 @@ impl Ppo {
         Ok(sums)
     }
 }
+
+/// Records that a thread writes at a time.
+const RECORDS: usize = 4096;
 
 /// Where the last step cut off an episode.
 fn is_cut_in(world: &World) -> impl Fn(&usize) -> bool {

@@ -29,7 +29,7 @@ pub struct QNetwork {
 
 /// What a pass of some rows through a [`QNetwork`] leaves.
 #[derive(Clone, Debug)]
-pub struct QTape<T> {
+pub struct QTape<T: Scalar> {
     tape: Tape<T>,
     /// Values by row and action, if they are not what comes out of the network.
     values: Vec<T>,

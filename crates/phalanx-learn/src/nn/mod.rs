@@ -3,7 +3,7 @@
 //! A [`Network`] is a list of layers over one flat vector of parameters. It has no weights of its own: parameters,
 //! gradients and an optimiser's moments are plain slices of equal length, which makes an update one loop, a
 //! checkpoint one copy and a sum over threads one addition. Rows go through the layers in tiles
-//! ([`Tape`]), eight rows to a register; [`parallel`] shares tiles out to threads so that the sum of their gradients has
+//! ([`Tape`]), sixteen rows to a register; [`parallel`] shares tiles out to threads so that the sum of their gradients has
 //! the same bits for any number of threads.
 //!
 //! Everything is generic over [`Scalar`]: agents compute in `f32`, and the tests compare every gradient with

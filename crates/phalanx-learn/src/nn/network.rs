@@ -1,7 +1,7 @@
 //! Layers, and how values and gradients go through them.
 
 use super::init::Init;
-use super::product::{self, Matrix, padded};
+use super::product::{self, Matrix, Memory, padded};
 use super::scalar::{LANES, Wide};
 use super::{Scalar, init};
 use crate::random::Random;
@@ -77,18 +77,20 @@ pub struct Network {
 
 /// What a forward pass leaves for the backward pass, for a tile of rows: a line for each feature (see `product`).
 #[derive(Clone, Debug)]
-pub struct Tape<T> {
+pub struct Tape<T: Scalar> {
     capacity: usize,
     rows: usize,
     /// From one line to the next.
     stride: usize,
-    inputs: Vec<T>,
+    inputs: Memory<T>,
     /// Per stage, what comes out of it.
-    outputs: Vec<Vec<T>>,
+    outputs: Vec<Memory<T>>,
     /// Per stage, two lines for what goes into a [`Layer::Norm`]: the means, and the reciprocals of the spreads.
-    moments: Vec<Vec<T>>,
+    moments: Vec<Memory<T>>,
     /// The gradient on its way back, and the next one.
-    gradients: [Vec<T>; 2],
+    gradients: [Memory<T>; 2],
+    /// See [`product::add_outer`].
+    outer: Memory<T>,
     /// What came out last, row by row.
     answers: Vec<T>,
 }
@@ -97,8 +99,9 @@ impl<T: Scalar> Tape<T> {
     /// A tape for at most `rows` rows.
     pub fn new(network: &Network, rows: usize) -> Self {
         let stride = product::stride(rows);
-        let tile = |features: usize| vec![T::zero(); features * stride];
+        let tile = |features: usize| Memory::new(features * stride);
         let moments = |stage: &Stage| tile(if stage.map == Map::Norm { 2 } else { 0 });
+        let outer = |stage: &Stage| product::outer_memory(stage.outputs, stage.inputs, rows);
         let widest = network.stages.iter().map(|stage| stage.outputs.max(stage.inputs)).max().unwrap_or(0);
         Self {
             capacity: rows,
@@ -108,6 +111,7 @@ impl<T: Scalar> Tape<T> {
             outputs: network.stages.iter().map(|stage| tile(stage.outputs)).collect(),
             moments: network.stages.iter().map(moments).collect(),
             gradients: [tile(widest), tile(widest)],
+            outer: Memory::new(network.stages.iter().map(outer).max().unwrap_or(0)),
             answers: vec![T::zero(); rows * network.outputs()],
         }
     }
@@ -116,6 +120,12 @@ impl<T: Scalar> Tape<T> {
     pub fn outputs(&self) -> &[T] {
         &self.answers[..self.answers.len() / self.capacity * self.rows]
     }
+
+    /// [`Tape::outputs`], to work on in place; a backward pass does not look at them.
+    pub fn outputs_mut(&mut self) -> &mut [T] {
+        let len = self.outputs().len();
+        &mut self.answers[..len]
+    }
 }
 
 /// Turns rows into the lines of a tile, with zeros up to the end of the last register; answers how many there were.
@@ -123,7 +133,8 @@ fn to_lines<'a, T: Scalar>(rows: impl Iterator<Item = &'a [T]>, width: usize, ti
     let mut count = 0;
     for row in rows {
         assert!(count < stride, "too many rows for a tile");
-        tile[count..].iter_mut().step_by(stride).zip(row).for_each(|(x, value)| *x = *value);
+        // Not by `step_by`, which divides for each row.
+        row.iter().enumerate().for_each(|(i, value)| tile[i * stride + count] = *value);
         count += 1;
     }
     for line in tile.chunks_mut(stride).take(width) {
@@ -246,11 +257,12 @@ impl Network {
             match stage.map {
                 Map::Dense => {
                     let weights = Matrix::new(weights, stage.outputs, stage.inputs);
+                    let (x, y) = ((&**x, stride), (&mut **y, stride));
                     // Blocks of rows are activated while they are still in registers.
                     match stage.activation {
-                        Some(Layer::Relu) => product::map(weights, Some(biases), (x, y), stride, count, Wide::relu),
-                        Some(Layer::Tanh) => product::map(weights, Some(biases), (x, y), stride, count, Wide::tanh),
-                        _ => product::map(weights, Some(biases), (x, y), stride, count, |y| y),
+                        Some(Layer::Relu) => product::map(weights, Some(biases), x, y, count, |y, _| y.relu()),
+                        Some(Layer::Tanh) => product::map(weights, Some(biases), x, y, count, |y, _| y.tanh()),
+                        _ => product::map(weights, Some(biases), x, y, count, |y, _| y),
                     }
                 }
                 Map::Norm => {
@@ -284,34 +296,57 @@ impl Network {
         let (mut dy, mut dx) = (dy, dx);
         // Beyond the rows there are zeros, and zeros come of them: those add nothing to the sums over rows.
         to_lines(out.chunks_exact(self.outputs()), self.outputs(), dy, stride);
+        let last = self.stages.len() - 1;
+        through_activation(self.stages[last].activation, dy, &tape.outputs[last]);
         for (i, stage) in self.stages.iter().enumerate().rev() {
             let x = if i == 0 { &tape.inputs } else { &tape.outputs[i - 1] };
             let towards = &mut dy[..stage.outputs * stride];
-            for (towards, y) in towards.chunks_mut(stride).zip(tape.outputs[i].chunks(stride)) {
-                let flows = towards[..padded(count)].iter_mut().zip(y);
-                match stage.activation {
-                    Some(Layer::Relu) => flows.for_each(|(dy, y)| *dy = if *y > T::zero() { *dy } else { T::zero() }),
-                    Some(Layer::Tanh) => flows.for_each(|(dy, y)| *dy *= T::one() - *y * *y),
-                    _ => {}
-                }
-            }
             let own = stage.first..stage.first + stage.parameters();
             let (weights, _) = parameters[own.clone()].split_at(stage.weights());
             let (d_weights, d_biases) = gradients[own].split_at_mut(stage.weights());
             product::add_sums(d_biases, towards, stride, count);
             match stage.map {
                 Map::Dense => {
-                    product::add_outer(d_weights, stage.inputs, (towards, x), stride, count);
+                    product::add_outer(d_weights, stage.inputs, (towards, x), stride, count, &mut tape.outer);
                     // Nobody asks for the gradient of the inputs.
                     if i > 0 {
                         let weights = Matrix::new(weights, stage.outputs, stage.inputs).transposed();
-                        product::map(weights, None, (towards, dx), stride, count, |dx| dx);
+                        let (dy, dx) = ((&*towards, stride), (&mut **dx, stride));
+                        // Blocks go back through the activation before, too, while they are in registers.
+                        match self.stages[i - 1].activation {
+                            Some(Layer::Relu) => {
+                                product::map(weights, None, dy, dx, count, |dx, at| {
+                                    dx.through_relu(Wide::load(&x[at..]))
+                                });
+                            }
+                            Some(Layer::Tanh) => {
+                                product::map(weights, None, dy, dx, count, |dx, at| {
+                                    dx.through_tanh(Wide::load(&x[at..]))
+                                });
+                            }
+                            _ => product::map(weights, None, dy, dx, count, |dx, _| dx),
+                        }
                     }
                 }
-                Map::Norm => norm_backward(weights, x, towards, &tape.moments[i], d_weights, dx, stride, count),
+                Map::Norm => {
+                    norm_backward(weights, x, towards, &tape.moments[i], d_weights, dx, stride, count);
+                    if i > 0 {
+                        through_activation(self.stages[i - 1].activation, dx, x);
+                    }
+                }
             }
             std::mem::swap(&mut dy, &mut dx);
         }
+    }
+}
+
+/// Multiplies gradients by the slopes of an activation that gave `y`.
+fn through_activation<T: Scalar>(activation: Option<Layer>, dy: &mut [T], y: &[T]) {
+    let registers = dy.chunks_exact_mut(LANES).zip(y.chunks_exact(LANES).map(T::Wide::load));
+    match activation {
+        Some(Layer::Relu) => registers.for_each(|(dy, y)| T::Wide::load(dy).through_relu(y).store(dy)),
+        Some(Layer::Tanh) => registers.for_each(|(dy, y)| T::Wide::load(dy).through_tanh(y).store(dy)),
+        _ => {}
     }
 }
 

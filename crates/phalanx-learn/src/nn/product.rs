@@ -1,25 +1,33 @@
 //! Products with tiles.
 //!
 //! A tile has a line for each feature, in which the rows of a batch stand side by side: lanes go over rows, whatever the
-//! number of features, and neither a layer nor its gradient needs a transposed copy of the weights. Lines are `stride`
-//! apart and padded, so that the loops know whole blocks of rows only.
+//! number of features, and neither a layer nor the gradient of its inputs needs a transposed copy of the weights. Lines are
+//! `stride` apart and padded, so that the loops know whole registers only. The gradient of the weights sums over rows:
+//! there the inputs are turned around ([`turn`]), so that lanes go over features and no register has to be summed up.
+//!
+//! Every sum of [`map`] goes through its terms in order, however many are in a block. So does one of [`add_outer`], or
+//! through sixteen sums of every sixteenth term, by the shape of the layer alone.
 //!
 //! Why not the `gemm` crate: what it computes depends on the machine, it allocates, and it wants its operands packed.
-//! Forward and backward of 4-64-64-2 ran at 52 and 58 % of its rate at 128x64x64 (`--example network_rate`, busy machine);
-//! in training neither has been shown to be faster.
 
 use super::Scalar;
-use super::scalar::{LANES, Wide};
+use super::scalar::{LANES, SIDE, Wide};
 
-/// Lines of a block: with two registers each, and those of `x` and a weight beside them, they fill sixteen registers.
-/// Where there are thirty-two, eight lines (and four by four in [`add_outer`]) made training slower: 171 to 181 k steps/s
-/// against 235 to 284 k (PPO, 2 048 environments, one thread, in turns).
+/// Lines of a block, and registers of each. Together they are most of the registers that there are: the rest is for what
+/// is loaded. More lines than six are more pointers than a core has registers for.
 const LINES: usize = 6;
+const REGISTERS: usize = if cfg!(target_feature = "avx512f") { 4 } else { 1 };
 
-/// The stride of lines of so many rows: some cache lines more than a power of two, or the blocks of a column would share
-/// few sets of the cache.
+/// Terms of the sums in a round of the loop.
+const UNROLLED: usize = 4;
+
+/// Lines of either side of a block of [`dots`].
+const DOTS: usize = if cfg!(target_feature = "avx512f") { 4 } else { 2 };
+
+/// The stride of lines of so many rows: an odd number of cache lines, or the blocks of a column would share few sets of
+/// the cache.
 pub(super) fn stride(rows: usize) -> usize {
-    rows.next_multiple_of(2 * LANES) + 2 * LANES
+    rows.next_multiple_of(2 * LANES) + LANES
 }
 
 /// Rows up to the end of the last register.
@@ -27,95 +35,178 @@ pub(super) fn padded(rows: usize) -> usize {
     rows.next_multiple_of(LANES)
 }
 
-/// A matrix whose rows follow each other in memory, perhaps seen as its transpose.
+/// Memory for tiles. It starts on a cache line: a register that lies on two is loaded half as fast.
+#[derive(Clone, Debug)]
+pub(super) struct Memory<T: Scalar>(Vec<T::Wide>);
+
+impl<T: Scalar> Memory<T> {
+    pub(super) fn new(len: usize) -> Self {
+        Self(vec![T::Wide::splat(T::zero()); len.div_ceil(LANES)])
+    }
+}
+
+impl<T: Scalar> std::ops::Deref for Memory<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl<T: Scalar> std::ops::DerefMut for Memory<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
+/// A matrix whose rows are in memory one after the other, perhaps seen as its transpose.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a, T, const TRANSPOSED: bool> {
     values: &'a [T],
     rows: usize,
     columns: usize,
+    /// From one row in memory to the next.
+    stride: usize,
 }
 
 impl<'a, T: Scalar> Matrix<'a, T, false> {
     pub(super) fn new(values: &'a [T], rows: usize, columns: usize) -> Self {
         assert_eq!(values.len(), rows * columns, "a matrix of {rows} x {columns}");
-        Self { values, rows, columns }
+        Self { values, rows, columns, stride: columns }
     }
 
     pub(super) fn transposed(self) -> Matrix<'a, T, true> {
-        Matrix { values: self.values, rows: self.columns, columns: self.rows }
+        Matrix { values: self.values, rows: self.columns, columns: self.rows, stride: self.stride }
     }
 }
 
-/// Writes `finish(starts + matrix * x)` for the first `rows` rows of a tile; without `starts` they are 0.
+/// Writes `finish(starts + matrix * x)` for the first `count` columns of `x`; without `starts` they are 0. `finish` is told
+/// where in `y` its result goes. Lines of `x` and `y` are as far apart as the second numbers say.
 pub(super) fn map<T: Scalar, const TRANSPOSED: bool>(
     matrix: Matrix<'_, T, TRANSPOSED>,
     starts: Option<&[T]>,
-    (x, y): (&[T], &mut [T]),
-    stride: usize,
-    rows: usize,
-    finish: impl Fn(T::Wide) -> T::Wide + Copy,
+    x: (&[T], usize),
+    y: (&mut [T], usize),
+    count: usize,
+    finish: impl Fn(T::Wide, usize) -> T::Wide + Copy,
 ) {
-    assert!(x.len() >= matrix.columns * stride && y.len() >= matrix.rows * stride && padded(rows) <= stride);
-    for row in (0..rows).step_by(2 * LANES) {
+    let mut column = 0;
+    while column < count {
+        let place = |line| Place { line, column };
         let mut line = 0;
-        while line < matrix.rows {
-            let place = Place { line, row, stride };
-            line += match (rows - row > LANES, matrix.rows - line) {
-                (true, LINES..) => block::<T, TRANSPOSED, LINES, 2>(matrix, starts, x, y, place, finish),
-                (true, 4..) => block::<T, TRANSPOSED, 4, 2>(matrix, starts, x, y, place, finish),
-                (true, 2..) => block::<T, TRANSPOSED, 2, 2>(matrix, starts, x, y, place, finish),
-                (true, _) => block::<T, TRANSPOSED, 1, 2>(matrix, starts, x, y, place, finish),
-                (false, 8..) => block::<T, TRANSPOSED, 8, 1>(matrix, starts, x, y, place, finish),
-                (false, 2..) => block::<T, TRANSPOSED, 2, 1>(matrix, starts, x, y, place, finish),
-                (false, _) => block::<T, TRANSPOSED, 1, 1>(matrix, starts, x, y, place, finish),
+        // One kind of block for each number of registers, and as few numbers as do.
+        macro_rules! lines {
+            ($registers:expr, $most:expr) => {
+                while line < matrix.rows {
+                    let y = (&mut *y.0, y.1);
+                    line += match matrix.rows - line {
+                        $most.. => {
+                            block::<T, TRANSPOSED, { $most }, { $registers }>(matrix, starts, x, y, place(line), finish)
+                        }
+                        4.. => block::<T, TRANSPOSED, 4, { $registers }>(matrix, starts, x, y, place(line), finish),
+                        2.. => block::<T, TRANSPOSED, 2, { $registers }>(matrix, starts, x, y, place(line), finish),
+                        _ => block::<T, TRANSPOSED, 1, { $registers }>(matrix, starts, x, y, place(line), finish),
+                    };
+                }
             };
         }
+        let registers = match (count - column).div_ceil(LANES) {
+            REGISTERS.. => {
+                lines!(REGISTERS, LINES);
+                REGISTERS
+            }
+            2.. => {
+                lines!(2, LINES);
+                2
+            }
+            _ => {
+                lines!(1, 8);
+                1
+            }
+        };
+        column += registers * LANES;
     }
 }
 
-/// Where a block of lines and rows is.
+/// Where a block of lines and columns is.
 #[derive(Clone, Copy)]
 struct Place {
     line: usize,
-    row: usize,
-    stride: usize,
+    column: usize,
 }
 
-/// `N` lines of `P` registers of rows; answers the number of lines.
-#[inline(always)]
+/// `N` lines of `P` registers of columns; answers the number of lines. By itself, so that the compiler finds registers for
+/// each kind of block.
+#[inline(never)]
 fn block<T: Scalar, const TRANSPOSED: bool, const N: usize, const P: usize>(
-    matrix: Matrix<'_, T, TRANSPOSED>,
+    Matrix { values, columns, stride, .. }: Matrix<'_, T, TRANSPOSED>,
     starts: Option<&[T]>,
-    x: &[T],
-    y: &mut [T],
-    Place { line, row, stride }: Place,
-    finish: impl Fn(T::Wide) -> T::Wide,
+    (x, x_stride): (&[T], usize),
+    (y, y_stride): (&mut [T], usize),
+    Place { line, column }: Place,
+    finish: impl Fn(T::Wide, usize) -> T::Wide,
 ) -> usize {
-    let mut sums: [[T::Wide; P]; N] =
-        std::array::from_fn(|i| [T::Wide::splat(starts.map_or(T::zero(), |starts| starts[line + i])); P]);
-    let Matrix { values, rows, columns } = matrix;
-    // Of equal length, which spares a check for each weight.
-    let lines: [&[T]; N] =
-        std::array::from_fn(|i| if TRANSPOSED { values } else { &values[(line + i) * columns..][..columns] });
-    for k in 0..columns {
-        let x = &x[k * stride + row..][..P * LANES];
-        let x: [T::Wide; P] = std::array::from_fn(|p| T::Wide::load(&x[p * LANES..]));
-        let weights: [T; N] = match TRANSPOSED {
-            true => values[k * rows + line..][..N].try_into().expect("as many as lines"),
-            false => std::array::from_fn(|i| lines[i][k]),
-        };
+    let mut sums = [[T::Wide::splat(T::zero()); P]; N];
+    if let Some(starts) = starts {
+        for (sums, start) in sums.iter_mut().zip(&starts[line..line + N]) {
+            *sums = [T::Wide::splat(*start); P];
+        }
+    }
+    assert!(columns > 0 && x.len() >= (columns - 1) * x_stride + column + P * LANES, "lines on the right");
+    let last = if TRANSPOSED { (columns - 1) * stride + line + N } else { (line + N - 1) * stride + columns };
+    assert!(values.len() >= last, "a matrix on the left");
+    let mut add = |k: usize| {
+        // SAFETY: k is below `columns`, and the last place of either was checked above. Without the checks in here there is
+        // no branch between the products, and the loop is unrolled: branches on the wrong addresses keep the code from the
+        // cache of decoded instructions, and 145 GFLOP/s became 100 by a change somewhere else.
+        let x: [T::Wide; P] = std::array::from_fn(|p| unsafe {
+            T::Wide::load(x.get_unchecked(k * x_stride + column + p * LANES..k * x_stride + column + (p + 1) * LANES))
+        });
+        // Weights are loaded one by one: N of them together would push sums out of their registers.
         for i in 0..N {
-            let weight = T::Wide::splat(weights[i]);
+            let at = if TRANSPOSED { k * stride + line + i } else { (line + i) * stride + k };
+            // SAFETY: as above.
+            let weight = T::Wide::splat(unsafe { *values.get_unchecked(at) });
             for p in 0..P {
                 sums[i][p] = weight.mul_add(x[p], sums[i][p]);
             }
         }
+    };
+    let unrolled = columns / UNROLLED * UNROLLED;
+    for k in (0..unrolled).step_by(UNROLLED) {
+        (0..UNROLLED).for_each(|i| add(k + i));
     }
+    (unrolled..columns).for_each(add);
     for (i, sums) in sums.into_iter().enumerate() {
-        let y = &mut y[(line + i) * stride + row..][..P * LANES];
-        y.chunks_exact_mut(LANES).zip(sums).for_each(|(y, sum)| finish(sum).store(y));
+        let first = (line + i) * y_stride + column;
+        for (p, sum) in sums.into_iter().enumerate() {
+            let at = first + p * LANES;
+            finish(sum, at).store(&mut y[at..at + LANES]);
+        }
     }
     N
+}
+
+/// Turns a tile around: `rows` gets a row of `width` numbers for each of the first `count` rows, and some more up to the
+/// end of a block.
+fn turn<T: Scalar>(tile: &[T], stride: usize, width: usize, rows: &mut [T], row_stride: usize, count: usize) {
+    for first in (0..width).step_by(SIDE) {
+        for row in (0..count).step_by(SIDE) {
+            let (tile, rows) = (&tile[first * stride + row..], &mut rows[row * row_stride + first..]);
+            if first + SIDE <= width {
+                T::turn(tile, stride, rows, row_stride);
+                continue;
+            }
+            for (i, line) in tile.chunks(stride).take(width - first).enumerate() {
+                rows[i..].iter_mut().step_by(row_stride).zip(&line[..SIDE]).for_each(|(x, value)| *x = *value);
+            }
+        }
+    }
+}
+
+/// Memory that [`add_outer`] needs for lines of so many rows: `lines` on the left, `columns` on the right.
+pub(super) fn outer_memory(lines: usize, columns: usize, rows: usize) -> usize {
+    (rows.next_multiple_of(SIDE) + lines) * padded(columns)
 }
 
 /// Adds `left * rightᵀ`, summed over the first `rows` rows of two tiles, to `out`, which has a row for each line of `left`
@@ -126,28 +217,36 @@ pub(super) fn add_outer<T: Scalar>(
     (left, right): (&[T], &[T]),
     stride: usize,
     rows: usize,
+    memory: &mut [T],
 ) {
     let lines = out.len() / columns;
-    let sizes = Sizes { columns, stride, rows: padded(rows) };
-    // The lines of `left` that stay in the first-level cache while all of `right` passes.
-    const NEAR: usize = 24;
-    for first in (0..lines).step_by(NEAR) {
-        let end = lines.min(first + NEAR);
-        let mut column = 0;
-        while column < columns {
-            let wide = columns - column >= 4;
-            let mut line = first;
-            while line < end {
-                let place = (line, column);
-                line += match (end - line >= 3, wide) {
-                    (true, true) => dots::<T, 3, 4>(out, place, left, right, sizes),
-                    (true, false) => dots::<T, 3, 1>(out, place, left, right, sizes),
-                    (false, true) => dots::<T, 1, 4>(out, place, left, right, sizes),
-                    (false, false) => dots::<T, 1, 1>(out, place, left, right, sizes),
-                };
-            }
-            column += if wide { 4 } else { 1 };
+    if lines >= SIDE && columns >= LANES {
+        let width = padded(columns);
+        let (turned, sums) = memory.split_at_mut(rows.next_multiple_of(SIDE) * width);
+        turn(right, stride, columns, turned, width, rows);
+        let left = Matrix::<T, false> { values: left, rows: lines, columns: rows, stride };
+        map(left, None, (turned, width), (sums, width), columns, |sum, _| sum);
+        for (out, sums) in out.chunks_exact_mut(columns).zip(sums.chunks_exact(width)) {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out += *sum);
         }
+        return;
+    }
+    // With few lines on a side, turning the other around would take longer than the product.
+    let sizes = Sizes { columns, stride, rows: padded(rows) };
+    let mut column = 0;
+    while column < columns {
+        let wide = columns - column >= DOTS;
+        let mut line = 0;
+        while line < lines {
+            let place = (line, column);
+            line += match (lines - line >= DOTS, wide) {
+                (true, true) => dots::<T, DOTS, DOTS>(out, place, left, right, sizes),
+                (true, false) => dots::<T, DOTS, 1>(out, place, left, right, sizes),
+                (false, true) => dots::<T, 1, DOTS>(out, place, left, right, sizes),
+                (false, false) => dots::<T, 1, 1>(out, place, left, right, sizes),
+            };
+        }
+        column += if wide { DOTS } else { 1 };
     }
 }
 
@@ -171,7 +270,6 @@ fn dots<T: Scalar, const A: usize, const B: usize>(
     let right: [&[T]; B] = std::array::from_fn(|i| &right[(column + i) * stride..][..rows]);
     let mut sums = [[T::Wide::splat(T::zero()); B]; A];
     for row in (0..rows).step_by(LANES) {
-        // The fewer lines stay in registers: with the sums and one of the others they are sixteen.
         let left: [T::Wide; A] = std::array::from_fn(|i| T::Wide::load(&left[i][row..row + LANES]));
         for j in 0..B {
             let right = T::Wide::load(&right[j][row..row + LANES]);
@@ -211,18 +309,21 @@ mod tests {
 
     #[test]
     fn products_are_sums_of_products() {
-        for (outputs, inputs, rows) in [(1, 1, 1), (3, 4, 5), (17, 64, 33), (64, 4, 128), (8, 5, 16), (2, 7, 40)] {
+        for (outputs, inputs, rows) in
+            [(1, 1, 1), (3, 4, 5), (17, 64, 33), (64, 4, 128), (8, 5, 16), (2, 7, 40), (9, 20, 70)]
+        {
             let stride = stride(rows);
             let (x, dy) = (tile(inputs, rows, 1), tile(outputs, rows, 2));
             let weights: Vec<f64> = (0..outputs * inputs).map(|i| (i * 5 % 13) as f64 - 6.0).collect();
             let starts: Vec<f64> = (0..outputs).map(|i| i as f64).collect();
             let matrix = Matrix::new(&weights, outputs, inputs);
             let mut y = vec![f64::NAN; outputs * stride];
-            map(matrix, Some(&starts), (&x, &mut y), stride, rows, |y| y.map(|y| 2.0 * y));
+            map(matrix, Some(&starts), (&x, stride), (&mut y, stride), rows, |y, _| y.map(|y| 2.0 * y));
             let mut dx = vec![f64::NAN; inputs * stride];
-            map(matrix.transposed(), None, (&dy, &mut dx), stride, rows, |dx| dx);
+            map(matrix.transposed(), None, (&dy, stride), (&mut dx, stride), rows, |dx, _| dx);
             let mut dw = vec![1.0; outputs * inputs];
-            add_outer(&mut dw, inputs, (&dy, &x), stride, rows);
+            let mut memory = vec![f64::NAN; outer_memory(outputs, inputs, rows)];
+            add_outer(&mut dw, inputs, (&dy, &x), stride, rows, &mut memory);
             let mut sums = vec![1.0; outputs];
             add_sums(&mut sums, &dy, stride, rows);
             for r in 0..rows {

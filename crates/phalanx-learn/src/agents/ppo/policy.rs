@@ -98,12 +98,13 @@ impl<T: Scalar> Judged<T> {
 
 /// What a tile of rows needs on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Scratch<T> {
+pub(super) struct Scratch<T: Scalar> {
     pub(super) actor: Tape<T>,
     pub(super) critic: Tape<T>,
     by_actor: Vec<T>,
     by_critic: Vec<T>,
-    log_probs: Vec<T>,
+    /// The records of the picked rows, one after the other.
+    records: Vec<T>,
     pub(super) sums: Sums,
 }
 
@@ -115,7 +116,7 @@ impl<T: Scalar> Scratch<T> {
             critic: Tape::new(&policy.critic, rows),
             by_actor: vec![T::zero(); rows * outputs],
             by_critic: vec![T::zero(); rows],
-            log_probs: vec![T::zero(); outputs],
+            records: vec![T::zero(); rows * policy.record_len()],
             sums: Sums::default(),
         }
     }
@@ -191,12 +192,10 @@ impl Policy {
         let (actor, critic, deviations) = self.split(parameters);
         self.actor.forward(actor, obs, &mut scratch.actor);
         out.values.copy_from_slice(self.critic.forward(critic, obs, &mut scratch.critic));
-        let rows = scratch.actor.outputs().chunks_exact(self.head.outputs()).zip(out.log_probs);
+        let rows = scratch.actor.outputs_mut().chunks_exact_mut(self.head.outputs()).zip(out.log_probs);
         match &self.head {
             Head::Discrete(choices) => {
-                let logs = &mut scratch.log_probs;
-                for (row, ((logits, log_prob), action)) in rows.zip(out.actions).enumerate() {
-                    logs.copy_from_slice(logits);
+                for (row, ((logs, log_prob), action)) in rows.zip(out.actions).enumerate() {
                     categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
                     let unit = (random.word() >> 8) as f32 * (1.0 / (1 << 24) as f32);
                     let choice = categorical::draw(logs, unit);
@@ -206,7 +205,7 @@ impl Policy {
             }
             Head::Gaussian { low, .. } => {
                 for ((means, log_prob), action) in rows.zip(out.actions.chunks_exact_mut(low.len())) {
-                    for ((action, mean), log_std) in action.iter_mut().zip(means).zip(deviations) {
+                    for ((action, mean), log_std) in action.iter_mut().zip(&*means).zip(deviations) {
                         *action = mean + log_std.exp() * random.normal() as f32;
                     }
                     *log_prob = gaussian::log_density(action, means, deviations);
@@ -224,13 +223,12 @@ impl Policy {
         scratch: &mut Scratch<f32>,
         actions: &mut [f32],
     ) {
-        let out = self.actor.forward(self.split(parameters).0, obs, &mut scratch.actor);
+        self.actor.forward(self.split(parameters).0, obs, &mut scratch.actor);
+        let out = scratch.actor.outputs_mut();
         match &self.head {
             Head::Gaussian { .. } => actions.copy_from_slice(out),
             Head::Discrete(choices) => {
-                let logs = &mut scratch.log_probs;
-                for (row, (logits, action)) in out.chunks_exact(*choices).zip(actions).enumerate() {
-                    logs.copy_from_slice(logits);
+                for (row, (logs, action)) in out.chunks_exact_mut(*choices).zip(actions).enumerate() {
                     categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
                     *action = categorical::mode(logs) as f32;
                 }
@@ -258,9 +256,15 @@ impl Policy {
         let (by_critic, by_deviations) = rest.split_at_mut(self.sizes().1);
         let (inputs, outputs) = (self.actor.inputs(), self.head.outputs());
         let components = self.head.components();
-        let records = picked.iter().map(|&i| &samples.records[i as usize * self.record_len()..][..self.record_len()]);
+        // All records first, and nothing else: so a core waits for many of them at once.
+        let len = self.record_len();
+        for (&i, record) in picked.iter().zip(scratch.records.chunks_exact_mut(len)) {
+            record.copy_from_slice(&samples.records[i as usize * len..][..len]);
+        }
+        let records = scratch.records[..picked.len() * len].chunks_exact(len);
         let obs = records.clone().map(|record| &record[..inputs]);
-        let heads = self.actor.forward_rows(actor, obs.clone(), &mut scratch.actor).chunks_exact(outputs);
+        self.actor.forward_rows(actor, obs.clone(), &mut scratch.actor);
+        let heads = scratch.actor.outputs_mut().chunks_exact_mut(outputs);
         let values = self.critic.forward_rows(critic, obs, &mut scratch.critic);
         let towards = scratch.by_actor.chunks_exact_mut(outputs).zip(&mut scratch.by_critic);
         let per_row = coefficients.per_row;
@@ -274,9 +278,7 @@ impl Policy {
             let objective = |log_prob: T| clipped_objective(log_prob - judged.log_prob, advantage, coefficients.clip);
             let (objective, entropy) = match &self.head {
                 Head::Discrete(choices) => {
-                    let logs = &mut scratch.log_probs;
-                    logs.copy_from_slice(head);
-                    let masks = samples.masks;
+                    let (logs, masks) = (head, samples.masks);
                     categorical::log_probabilities(logs, |k| masks.is_empty() || masks[i as usize * choices + k]);
                     let choice = action[0].to_usize().expect("a choice is a whole number");
                     let objective = objective(logs[choice]);
