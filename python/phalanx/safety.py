@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from phalanx.infos import check_finals
 
 
 class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
@@ -23,8 +25,7 @@ class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
     """
 
     def __init__(self, env: VectorEnv) -> None:
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError("SafetyVectorEnv needs an environment with autoreset_mode='SameStep'")
+        check_finals(env, "SafetyVectorEnv")
         super().__init__(env)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:  # type: ignore[override]

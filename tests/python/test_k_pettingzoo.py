@@ -1,5 +1,7 @@
 """K. Two players."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -18,31 +20,32 @@ def test_k1_pettingzoos_own_tests():
 
 
 def test_k2_games_are_those_of_pettingzoo(rng):
+    """50,000 games, some of which end by an illegal move, against PettingZoo's `env()`, which judges these."""
     reference = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
-    ours, theirs = TicTacToe(), reference.raw_env()
-    for game in range(20_000):
+    ours, theirs = TicTacToe(), reference.env()
+    # The wrapper that ends illegal games says so in the log, every time.
+    logging.getLogger("pettingzoo").setLevel(logging.ERROR)
+    illegal = 0
+    for game in range(50_000):
         ours.reset(), theirs.reset()
-        while theirs.agents and not any(theirs.terminations.values()):
+        while not any(theirs.terminations.values()):
             agent = theirs.agent_selection
             assert ours.agent_selection == agent
-            for name in theirs.agents:
-                a, b = ours.observe(name), theirs.observe(name)
-                assert np.array_equal(a["observation"], b["observation"])
-                assert np.array_equal(a["action_mask"], b["action_mask"])
-            legal = np.flatnonzero(theirs.observe(agent)["action_mask"])
-            action = int(rng.integers(9)) if game % 10 == 0 else int(rng.choice(legal))
-            is_legal = action in legal
-            ours.step(action)
-            if is_legal:
-                theirs.step(action)
-                assert ours.rewards == theirs.rewards
-                assert ours.terminations == theirs.terminations and ours.truncations == theirs.truncations
+            seen = theirs.observe(agent)
+            if game % 10 == 0:
+                for name in theirs.agents:
+                    a, b = ours.observe(name), theirs.observe(name)
+                    assert np.array_equal(a["observation"], b["observation"])
+                    assert np.array_equal(a["action_mask"], b["action_mask"])
+            legal = np.flatnonzero(seen["action_mask"])
+            action = int(rng.integers(9)) if game % 10 == 0 else int(legal[rng.integers(len(legal))])
+            illegal += action not in legal
+            ours.step(action), theirs.step(action)
+            assert ours.rewards == theirs.rewards
+            assert ours.terminations == theirs.terminations and ours.truncations == theirs.truncations
+            if action in legal:
                 assert ours.agent_selection == theirs.agent_selection
-            else:
-                other = next(name for name in ours.possible_agents if name != agent)
-                assert ours.rewards == {agent: -1, other: 0}
-                assert all(ours.terminations.values()) and all(ours.truncations.values())
-                break
+    assert illegal > 1_000
 
 
 def test_k3_the_batched_form_agrees(rng):
