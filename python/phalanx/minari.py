@@ -81,13 +81,13 @@ def episodes_of(result: RolloutResult) -> list[EpisodeBuffer]:
     assert result.actions is not None and result.rewards is not None
     assert result.terminations is not None and result.truncations is not None
     last = {(int(step), int(env)): row for (step, env), row in zip(result.final_places, result.final_observations)}
-    episodes = []
+    episodes: list[EpisodeBuffer] = []
     done = result.terminations | result.truncations
     for env in range(result.num_envs):
         start = 0
-        for step in np.flatnonzero(done[:, env]):
+        for step in np.flatnonzero(done[:, env]).tolist():
             span = slice(start, step + 1)
-            observations = np.concatenate([result.observations[span, env], last[int(step), env][None]])
+            observations = np.concatenate([result.observations[span, env], last[step, env][None]])
             episodes.append(
                 EpisodeBuffer(
                     id=len(episodes),

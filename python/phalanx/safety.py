@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from phalanx.infos import check_finals
 
 
-class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
+class SafetyVectorEnv(VectorWrapper):
     """Steps that return `(obs, reward, cost, terminated, truncated, info)`, as in Safety-Gymnasium.
 
     The wrapped environment must have constraints and start new episodes in the same step; last observations and infos
@@ -38,7 +38,7 @@ class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
         return obs, rewards, infos["cost"], terminations, truncations, infos
 
 
-class CostInInfo(VectorWrapper):  # type: ignore[misc]
+class CostInInfo(VectorWrapper):
     """The way back: six values become five, with the cost in `info["cost"]`."""
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -47,7 +47,7 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
         limited = truncations & ~terminations
         for env, told in enumerate(rows):
             told["TimeLimit.truncated"] = bool(limited[env])
-        for env in np.flatnonzero(dones):
+        for env in np.flatnonzero(dones).tolist():
             rows[env].update(row(last, env))
             rows[env]["terminal_observation"] = finals[env]
         return obs, rewards, dones, rows

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from phalanx.native import Native, fresh_seed, to_seed
 
 
-class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
+class PhalanxVectorEnv(Native, VectorEnv):
     """`num_envs` copies of one environment, stepped in lockstep.
 
     Observations are float32 (int8 for ARC), rewards float32, flags bool. With `copy=False` the four arrays of a step

@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from phalanx.infos import check_finals, row
 
 
-class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
+class LegacyFinalInfo(VectorWrapper):
     """`final_info` and `final_observation` as Gymnasium 0.29 had them, for scripts such as CleanRL's.
 
     There `infos["final_info"]` is a sequence with a dictionary, or `None`, for each environment. The wrapped environment
@@ -40,7 +40,7 @@ class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
             episode = infos.pop("episode", None)
             infos.pop("_episode", None)
             finals = np.full(self.num_envs, None, dtype=object)
-            for env in np.flatnonzero(done):
+            for env in np.flatnonzero(done).tolist():
                 finals[env] = row(last, env)
                 if episode is not None:
                     finals[env]["episode"] = {name: values[env : env + 1] for name, values in episode.items()}
