@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,16 @@ __version__: str
 
 def env_ids() -> list[str]: ...
 def env_spec(id: str) -> str: ...
+def cores() -> int: ...
 
+@final
 class Engine:
     threads: int
     steps: int
     closed: bool
     needs_seed: bool
-    def __init__(
-        self,
+    def __new__(
+        cls,
         id: str,
         num_envs: int,
         *,
@@ -32,7 +34,7 @@ class Engine:
         episode_stats: bool = False,
         dense_finals: bool = False,
         pictures: bool = False,
-    ) -> None: ...
+    ) -> Engine: ...
     def spec(self) -> str: ...
     def close(self) -> None: ...
     def reset(
@@ -64,6 +66,7 @@ class Engine:
         record: bool = False,
     ) -> dict[str, Any]: ...
 
+@final
 class Config:
     @staticmethod
     def create(
@@ -81,6 +84,7 @@ class Config:
     def to_json(self) -> str: ...
     def warnings(self) -> list[str]: ...
 
+@final
 class AgentState:
     """A moment of an agent's life: all that it needs to act and to learn on."""
 
@@ -98,6 +102,7 @@ class AgentState:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Its arrays by name: weights, optimiser, buffers, environments."""
 
+@final
 class Trained:
     agent_state: AgentState
     config: Config
@@ -140,7 +145,7 @@ def suggest(
     params: list[tuple[str, str]],
     settings: list[tuple[str, str]],
     tell: Callable[[str], None] | None,
-) -> tuple[int, str]: ...
+) -> str: ...
 def cache_path() -> str | os.PathLike[str] | None: ...
 def clear_cache() -> list[str | os.PathLike[str]]: ...
 def benchmark(
@@ -152,3 +157,4 @@ def sum_up(results: str) -> str: ...
 def read_records(path: str) -> tuple[list[str], list[str]]: ...
 def device_info() -> str: ...
 def format_number(number: float) -> str: ...
+def allocations() -> int: ...

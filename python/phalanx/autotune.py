@@ -8,14 +8,12 @@ never changes results, only speed. What was found is kept in ``~/.phalanx/autotu
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from phalanx import _phalanx
-from phalanx.results import setting_texts
-from phalanx.training import own_name
+from phalanx.settings import own_name, setting_texts, tell, to_count
 
 __all__ = ["cache_path", "clear_cache", "suggest_scan_chunk_size", "tune"]
 
@@ -66,18 +64,13 @@ def tune(
         params: Parameters of the environment.
         settings: Settings of the agent, or arguments of the policy.
     """
-
-    def tell(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-
-    _, found = _phalanx.suggest(
-        num_envs,
+    found = _phalanx.suggest(
+        to_count("num_envs", num_envs),
         own_name(env),
         agent,
-        buffer_size,
+        None if buffer_size is None else to_count("buffer_size", buffer_size),
         force_revalidate,
-        threads,
+        None if threads is None else to_count("threads", threads),
         time_budget,
         setting_texts(params or {}),
         setting_texts(settings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -10,6 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from minari.data_collector import EpisodeBuffer
 
+from phalanx.infos import check_sparse
+from phalanx.native import Spec
 from phalanx.rollout import RolloutResult, rollout
 from phalanx.vector import PhalanxVectorEnv
 
@@ -17,11 +20,14 @@ from phalanx.vector import PhalanxVectorEnv
 class EpisodeRecorder:
     """Cuts the stream of a vector environment into episodes, each with one observation more than actions.
 
-    Call `reset` and `step` with what the environment's calls of that name returned.
+    Call `reset` and `step` with what the environment's calls of that name returned. Episodes must begin by themselves,
+    in the next step or in the same one.
     """
 
     def __init__(self, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
         self.mode = AutoresetMode(autoreset_mode)
+        if self.mode == AutoresetMode.DISABLED:
+            raise ValueError("autoreset_mode is Disabled, but must be NextStep or SameStep to record episodes")
         self.finished: list[EpisodeBuffer] = []
         self._open: list[EpisodeBuffer] = [EpisodeBuffer(observations=[], actions=[]) for _ in range(num_envs)]
 
@@ -35,6 +41,8 @@ class EpisodeRecorder:
     def step(
         self, actions: Any, observations: Any, rewards: Any, terminations: Any, truncations: Any, infos: dict[str, Any]
     ) -> None:
+        if "final_obs_dense" in infos:
+            raise ValueError("recording needs info['final_obs'], which an environment with final_obs_dense=True has not")
         for env, episode in enumerate(self._open):
             if episode.terminations and (episode.terminations[-1] or episode.truncations[-1]):
                 # This call began an episode and made no step.
@@ -73,13 +81,13 @@ def episodes_of(result: RolloutResult) -> list[EpisodeBuffer]:
     assert result.actions is not None and result.rewards is not None
     assert result.terminations is not None and result.truncations is not None
     last = {(int(step), int(env)): row for (step, env), row in zip(result.final_places, result.final_observations)}
-    episodes = []
+    episodes: list[EpisodeBuffer] = []
     done = result.terminations | result.truncations
     for env in range(result.num_envs):
         start = 0
-        for step in np.flatnonzero(done[:, env]):
+        for step in np.flatnonzero(done[:, env]).tolist():
             span = slice(start, step + 1)
-            observations = np.concatenate([result.observations[span, env], last[int(step), env][None]])
+            observations = np.concatenate([result.observations[span, env], last[step, env][None]])
             episodes.append(
                 EpisodeBuffer(
                     id=len(episodes),
@@ -102,9 +110,12 @@ def export(
     ref_min_score: float | None = None,
     ref_max_score: float | None = None,
     data_format: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **metadata: Any,
 ) -> Any:
     """Writes episodes as a Minari dataset, losslessly, with the environment in it.
+
+    `env_id` is any name of the environment, `env_kwargs` the keywords that it was made with.
 
     `dataset_id` ends in a version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a
     random policy is taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold
@@ -112,9 +123,10 @@ def export(
     """
     if isinstance(episodes, RolloutResult):
         episodes = episodes_of(episodes)
-    env = gymnasium.make(f"phalanx/{env_id}")
+    env_id, env_kwargs = Spec.of(env_id).id, dict(env_kwargs or {})
+    env = gymnasium.make(f"phalanx/{env_id}", **env_kwargs)
     if ref_min_score is None:
-        ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0).return_mean
+        ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0, **env_kwargs).return_mean
     if ref_max_score is None and env.spec is not None:
         ref_max_score = env.spec.reward_threshold
     return minari.create_dataset_from_buffers(
@@ -131,6 +143,7 @@ def export(
 
 def record(env: PhalanxVectorEnv, policy: Any, steps: int, seed: int = 0) -> list[EpisodeBuffer]:
     """The episodes that a Python function from observations to actions makes in `steps` calls."""
+    check_sparse(env, "recording")
     recorder = EpisodeRecorder(env.num_envs, env.metadata["autoreset_mode"])
     observations, _ = env.reset(seed=seed)
     recorder.reset(observations, seed)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from phalanx._phalanx import Engine, env_spec
+from phalanx.settings import setting_text, to_count
 
 #: The step limit of an environment whose rules end every episode.
 NO_LIMIT = 2**31 - 1
@@ -87,13 +88,6 @@ class Spec:
         return spaces.Box(low, high, dtype=np.float32)
 
 
-def setting_text(value: object) -> str:
-    """A setting as the engine reads it: `True` is `true`, a range is the text `low..high`."""
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    return str(value)
-
-
 def to_seed(seed: object) -> int:
     """A seed as a whole number that the engine takes, from anything that stands for one."""
     if isinstance(seed, (bool, np.bool_)):
@@ -128,6 +122,7 @@ class Native:
         settings: dict[str, Any],
         max_episode_steps: int | None,
         constraints: Sequence[str],
+        threads: int | None,
         **choices: Any,
     ) -> Spec:
         texts: list[tuple[str, str]] = []
@@ -142,11 +137,20 @@ class Native:
         if isinstance(constraints, str):
             constraints = [constraints]
         self._build = dict(
-            id=env_id, num_envs=operator.index(num_envs), settings=texts, constraints=list(constraints), **choices
+            id=env_id,
+            num_envs=to_count("num_envs", num_envs),
+            settings=texts,
+            constraints=list(constraints),
+            threads=None if threads is None else to_count("threads", threads),
+            **choices,
         )
         self._engine = self.engine_class(**self._build)
         for name, values in per_env.items():
-            self._engine.set_param(name, values.tolist())
+            try:
+                self._engine.set_param(name, values.tolist())
+            except AttributeError as error:
+                # Here it is a keyword.
+                raise TypeError(str(error)) from None
         return Spec(self._engine.spec())
 
     @property
@@ -159,9 +163,14 @@ class Native:
         return self._engine.state()
 
     def set_state(self, states: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> None:
-        """Sets the states of all environments, or of those in `mask`; their episodes begin here."""
+        """Sets the states of all environments, or of those in `mask`; their episodes begin here.
+
+        Environments that were never reset are reset first, so that what follows is as random as after a reset.
+        """
         rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
         chosen = None if mask is None else np.asarray(mask, np.bool_).tolist()
+        if self._engine.needs_seed:
+            self._engine.reset(fresh_seed())
         self._engine.set_state(rows, chosen)
 
     def get_param(self, name: str) -> npt.NDArray[np.float64]:
@@ -184,7 +193,7 @@ class Native:
         self._engine.restore(bytes(snapshot), None if mask is None else np.asarray(mask, np.bool_).tolist())
 
     def __getstate__(self) -> dict[str, Any]:
-        fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step", "_reset")}
+        fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")}
         return {"fields": fields, "snapshot": self._engine.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from phalanx import _phalanx
 from phalanx._phalanx import AgentState
+from phalanx.settings import setting_texts
 
 __all__ = [
     "AgentState",
@@ -33,40 +34,6 @@ __all__ = [
 ]
 
 FilePath = str | os.PathLike[str]
-
-
-def setting_text(value: Any) -> str:
-    """A value as configurations spell it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return "[" + ",".join(setting_text(item) for item in value) + "]"
-    if isinstance(value, (int, str)):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    raise TypeError(f"a setting is a {type(value).__name__}, but must be a number, a text, a bool, a list or None")
-
-
-def setting_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Keys and values as configurations spell them.
-
-    ``section__key`` stands for ``section.key``, and a mapping for all keys of a section.
-    """
-    texts: list[tuple[str, str]] = []
-    for name, value in settings.items():
-        key = name.replace("__", ".", 1)
-        if isinstance(value, Mapping):
-            texts += [(f"{key}.{inner}", setting_text(item)) for inner, item in value.items()]
-        else:
-            texts.append((key, setting_text(value)))
-    return texts
 
 
 def _pythonic(section: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
-from phalanx.native import setting_text, to_seed
+from phalanx import _phalanx
+from phalanx.native import to_seed
+from phalanx.settings import setting_text, to_count
 from phalanx.vector import PhalanxVectorEnv
 
 
@@ -62,20 +63,24 @@ def rollout(
     env: str | PhalanxVectorEnv,
     steps: int,
     *,
-    num_envs: int = 1,
-    policy: str = "random",
+    num_envs: int | None = None,
+    policy: str | None = None,
     policy_args: Mapping[str, Any] | None = None,
     actions: npt.ArrayLike | None = None,
     record: bool = False,
     scan_chunk_size: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     **kwargs: Any,
 ) -> RolloutResult:
     """Steps environments `steps` times under a built-in policy, or with an array of actions (steps x environments).
 
-    `env` is an id, for fresh environments with the keywords of `make_vec`, the same as those of the command line for the
-    same seed; or a vector environment, which goes on from where it is. `record=True` returns all arrays, otherwise there
-    are statistics only, which is much faster under a policy. Ctrl-C is heard every `scan_chunk_size` steps.
+    `env` is an id, for `num_envs` fresh environments (1 if not given) with the keywords of `make_vec`; or a vector
+    environment, which goes on from where it is. `record=True` returns all arrays, otherwise there are statistics only,
+    which is much faster under a policy. `policy` is `random` if neither a policy nor actions are given. Ctrl-C is heard
+    every `scan_chunk_size` steps. Actions are all checked before the first step is made.
+
+    `seed` (0 if not given) is that of the command line: one seed for the whole batch, of which environment `i` has the
+    `i`-th stream. It gives other episodes than `reset(seed=...)`, by which environment `i` has the seed `s + i`.
 
     >>> result = rollout("CartPole-v1", 100, num_envs=64, seed=1)
     >>> result.episodes > 200, result.return_mean == result.length_mean
@@ -83,20 +88,30 @@ def rollout(
     >>> rollout("Pendulum-v1", 10, num_envs=2, record=True).observations.shape
     (11, 2, 3)
     """
+    if actions is not None and (policy is not None or policy_args is not None):
+        raise TypeError("actions and a policy are both given: give one of them")
     arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
+    steps = to_count("steps", steps)
     choices: dict[str, Any] = dict(
-        chunk=scan_chunk_size, policy=policy, arguments=arguments, actions=actions, record=record
+        chunk=None if scan_chunk_size is None else to_count("scan_chunk_size", scan_chunk_size),
+        policy="random" if policy is None else policy,
+        arguments=arguments,
+        actions=actions,
+        record=record,
     )
     if isinstance(env, str):
         # A chunk of steps is worth all cores, where a single step would not be.
-        kwargs = {"autoreset_mode": "SameStep", "threads": os.cpu_count(), **kwargs}
-        fresh = PhalanxVectorEnv(env, num_envs, _seed=to_seed(seed), **kwargs)
+        kwargs = {"autoreset_mode": "SameStep", "threads": _phalanx.cores(), **kwargs}
+        first = to_seed(0 if seed is None else seed)
+        fresh = PhalanxVectorEnv(env, 1 if num_envs is None else num_envs, _seed=first, **kwargs)
         try:
             return RolloutResult(**fresh._engine.rollout(steps, **choices))
         finally:
             fresh.close()
-    if kwargs:
-        raise TypeError(f"{', '.join(kwargs)}: these keywords are for environments that are made here, from an id")
+    made_here = {"num_envs": num_envs, "seed": seed, **kwargs}
+    clashes = [name for name, value in made_here.items() if value is not None]
+    if clashes:
+        raise TypeError(f"{', '.join(clashes)}: these keywords are for environments that are made here, from an id")
     engine = env.unwrapped._engine
     if engine.needs_seed:
         raise ResetNeeded("call reset before the first roll-out")

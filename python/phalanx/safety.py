@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from phalanx.infos import check_finals
 
 
-class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
+class SafetyVectorEnv(VectorWrapper):
     """Steps that return `(obs, reward, cost, terminated, truncated, info)`, as in Safety-Gymnasium.
 
     The wrapped environment must have constraints and start new episodes in the same step; last observations and infos
@@ -23,8 +25,7 @@ class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
     """
 
     def __init__(self, env: VectorEnv) -> None:
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError("SafetyVectorEnv needs an environment with autoreset_mode='SameStep'")
+        check_finals(env, "SafetyVectorEnv")
         super().__init__(env)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:  # type: ignore[override]
@@ -37,7 +38,7 @@ class SafetyVectorEnv(VectorWrapper):  # type: ignore[misc]
         return obs, rewards, infos["cost"], terminations, truncations, infos
 
 
-class CostInInfo(VectorWrapper):  # type: ignore[misc]
+class CostInInfo(VectorWrapper):
     """The way back: six values become five, with the cost in `info["cost"]`."""
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

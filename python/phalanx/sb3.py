@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
+from phalanx.infos import check_finals, row
 from phalanx.vector import PhalanxVectorEnv
 
 
@@ -16,8 +17,9 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
     """A Phalanx vector environment as Stable-Baselines3 wants it: new episodes in the same step, a dict for each info."""
 
     def __init__(self, env: PhalanxVectorEnv) -> None:
-        if env.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP:
-            raise ValueError("to_sb3 needs an environment with autoreset_mode='SameStep'")
+        check_finals(env, "to_sb3")
+        if not env._build["copy"]:
+            raise ValueError("to_sb3 needs an environment with copy=True: Stable-Baselines3 keeps the arrays of a step")
         # Before the base class, which asks for attributes.
         self.env = env
         self._actions: Any = None
@@ -43,10 +45,10 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
         infos.pop("_final_info", None)
         rows = _split(infos, self.num_envs)
         limited = truncations & ~terminations
-        for env, row in enumerate(rows):
-            row["TimeLimit.truncated"] = bool(limited[env])
-        for env in np.flatnonzero(dones):
-            rows[env].update(_row(last, env))
+        for env, told in enumerate(rows):
+            told["TimeLimit.truncated"] = bool(limited[env])
+        for env in np.flatnonzero(dones).tolist():
+            rows[env].update(row(last, env))
             rows[env]["terminal_observation"] = finals[env]
         return obs, rewards, dones, rows
 
@@ -88,29 +90,25 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
         return [indices] if isinstance(indices, int) else indices
 
 
-def _row(infos: dict[str, Any], env: int) -> dict[str, Any]:
-    """What the infos say of one environment."""
-    row: dict[str, Any] = {}
-    for name, values in infos.items():
-        if name.startswith("_") or not infos[f"_{name}"][env]:
-            continue
-        row[name] = {key: part[env] for key, part in values.items()} if isinstance(values, dict) else values[env]
-    return row
-
-
 def _split(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
     """A dictionary of its own for each environment."""
     if not infos:
         return [{} for _ in range(num_envs)]
-    return [_row(infos, env) for env in range(num_envs)]
+    return [row(infos, env) for env in range(num_envs)]
 
 
 def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> PhalanxVecEnv:
-    """A Stable-Baselines3 `VecEnv` of a vector environment, or of an id with the keywords of `phalanx.make_vec`."""
+    """A Stable-Baselines3 `VecEnv` of a vector environment, or of an id with the keywords of `phalanx.make_vec`.
+
+    Stable-Baselines3 expects new episodes in the same step. Of an environment in another mode than SameStep a new one
+    with the same settings and parameters is made, which knows nothing of its state.
+    """
     if isinstance(env, str):
         env = PhalanxVectorEnv(env, num_envs, **{"autoreset_mode": "SameStep", **kwargs})
     elif kwargs or num_envs != 1:
         raise TypeError("num_envs and keywords are for environments that are made here, from an id")
+    if env.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP:
+        env = env._like(AutoresetMode.SAME_STEP)
     return PhalanxVecEnv(env)
 
 

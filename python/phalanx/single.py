@@ -12,7 +12,7 @@ import numpy.typing as npt
 from phalanx.native import NO_LIMIT, Native, Spec, fresh_seed, to_seed
 
 
-class PhalanxEnv(Native, gymnasium.Env):  # type: ignore[misc]
+class PhalanxEnv(Native, gymnasium.Env):
     """One environment. It ends episodes by its own rules only: `gymnasium.make` adds the time limit.
 
     >>> env = PhalanxEnv("CartPole-v1")
@@ -83,7 +83,8 @@ class PhalanxEnv(Native, gymnasium.Env):  # type: ignore[misc]
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are legal now."""
-        return self._engine.action_masks()[0]
+        masks: npt.NDArray[np.bool_] = self._engine.action_masks()[0]
+        return masks
 
 
 def make(env_id: str, **kwargs: Any) -> PhalanxEnv:

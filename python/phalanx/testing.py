@@ -144,7 +144,7 @@ def _check_finals(env: VectorEnv, mode: AutoresetMode, done: Any, obs: Any, info
         for key in ("final_obs", "final_info"):
             _require(key not in info, f"C2: {key} is there though no new episode has begun in this step")
         return
-    finals = info.get("final_obs")
+    finals: Any = info.get("final_obs")
     _require(isinstance(finals, np.ndarray) and finals.dtype == object, "C2: final_obs is no array of objects")
     _require(isinstance(info.get("final_info"), dict), "C2: final_info is no dictionary")
     _require(np.array_equal(info["_final_obs"], done), "C2: the mask of final_obs does not say where episodes ended")
@@ -171,7 +171,8 @@ def _check_determinism(make: Callable[[AutoresetMode], VectorEnv], mode: Autores
                 infos = [one[1], two[1]]
                 starts.extend(row.tobytes() for row in one[0][mask])
             actions = _sample(first, infos[0])
-            a, b = first.step(actions), second.step(actions)
+            a: tuple[Any, ...] = first.step(actions)
+            b: tuple[Any, ...] = second.step(actions)
             for part, name in enumerate(("observations", "rewards", "terminations", "truncations")):
                 _require(np.array_equal(a[part], b[part]), f"E2: equal seeds lead to other {name}")
             infos = [a[4], b[4]]

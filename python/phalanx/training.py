@@ -30,8 +30,9 @@ from phalanx.results import (
     EvaluationResults,
     FilePath,
     TrainingResults,
-    setting_texts,
 )
+from phalanx.settings import own_name, setting_texts, to_count
+from phalanx.settings import tell as tell_user
 
 __all__ = [
     "ProgressLine",
@@ -56,11 +57,6 @@ class TrainingInterrupted(KeyboardInterrupt):
             how = f"phalanx.resume({str(results.run_dir)!r}) goes on"
         super().__init__(f"training was interrupted at step {step} of {total}; {how}")
         self.results = results
-
-
-def own_name(env: str) -> str:
-    """The name of an environment, which Gymnasium knows in the namespace ``phalanx/``."""
-    return env.removeprefix("phalanx/")
 
 
 def create_config(
@@ -157,7 +153,8 @@ def train_and_evaluate(
         threads: Threads, if the configuration does not say; they never change results.
         progress: True for a line in a terminal or a notebook; False for none; or a function that is called up to
             20 times in a second with a dict (``global_step``, ``total``, ``steps_per_second``, ``loss``,
-            ``episode_return``, ``eval_return``, ``checkpoint``, ``run_dir``), and ends the run by returning False.
+            ``episode_return``, ``eval_return``, ``checkpoint``, ``run_dir``), and ends the run by returning False
+            (nothing else does, neither None nor 0).
 
     Raises:
         TrainingInterrupted: After Ctrl-C. It is a KeyboardInterrupt, has the ``results`` so far, and the run's
@@ -170,9 +167,9 @@ def train_and_evaluate(
     if run_dir is not None:
         root = None
     with _shown(progress, config) as callback:
-        tell = None if progress is False else _tell
+        tell = None if progress is False else tell_user
         trained, raised = _phalanx.train(
-            config._native, _text(root), _text(run_dir), resume_from, threads, callback, tell
+            config._native, _text(root), _text(run_dir), resume_from, _threads(threads), callback, tell
         )
     return _ended(trained, raised)
 
@@ -181,7 +178,7 @@ def resume(run: FilePath, *, threads: int | None = None, progress: Progress = Tr
     """Go on with a run from its last complete checkpoint, to the same bits as if it had not stopped."""
     config, _, _ = _phalanx.read_run(os.fspath(run), None)
     with _shown(progress, Config(config)) as callback:
-        trained, raised = _phalanx.resume_run(os.fspath(run), threads, callback)
+        trained, raised = _phalanx.resume_run(os.fspath(run), _threads(threads), callback)
     return _ended(trained, raised)
 
 
@@ -202,6 +199,8 @@ def evaluate(
         checkpoint: Its file, or the folder of its run, instead.
         return_episodes: Whether the episodes come back with the results.
         save_episodes: Whether they are stored in a new folder below ``root``; nothing is written otherwise.
+
+    Ctrl-C ends it within a step of all its episodes.
     """
     if agent_state is not None and checkpoint is not None:
         raise ValueError("agent_state and checkpoint are both given: give one of them")
@@ -245,10 +244,8 @@ def _text(path: FilePath | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def _tell(text: str) -> None:
-    """Tells of a search: through Python, so that notebooks show it."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+def _threads(threads: int | None) -> int | None:
+    return None if threads is None else to_count("threads", threads)
 
 
 class _Nothing:

@@ -13,11 +13,12 @@ from gymnasium.vector.utils import batch_space
 from phalanx.native import Native, fresh_seed, to_seed
 
 
-class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
+class PhalanxVectorEnv(Native, VectorEnv):
     """`num_envs` copies of one environment, stepped in lockstep.
 
     Observations are float32 (int8 for ARC), rewards float32, flags bool. With `copy=False` the four arrays of a step
-    are the same objects each time and are valid until the next call; the engine never reads them.
+    are the same objects each time and are valid until the next call, which may not run while another thread reads or
+    writes them; a call that is refused leaves them alone. What is written into them never changes what the engine does.
 
     >>> env = PhalanxVectorEnv("CartPole-v1", num_envs=3)
     >>> observations, info = env.reset(seed=42)
@@ -84,6 +85,20 @@ class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
     def _bind(self) -> None:
         self._step = self._engine.step
 
+    def _like(self, mode: AutoresetMode) -> PhalanxVectorEnv:
+        """New environments with the settings and parameters of these, but another mode."""
+        made = object.__new__(type(self))
+        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")})
+        made._build = {**self._build, "autoreset": mode.value}
+        made.metadata = {**self.metadata, "autoreset_mode": mode}
+        made._engine = self.engine_class(**made._build)
+        for name in self._spec.params:
+            values = self.get_param(name)
+            if not np.array_equal(made.get_param(name), values):
+                made.set_param(name, values)
+        made._bind()
+        return made
+
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
@@ -94,6 +109,9 @@ class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
         environments; other options are ignored, and `options` is left as it is.
         """
         mask = self._reset_mask(options)
+        if mask is not None and self._engine.needs_seed:
+            # All must have begun before some of them can begin anew.
+            self._engine.reset(fresh_seed())
         if seed is None:
             first = fresh_seed() if self._engine.needs_seed else None
             return self._engine.reset(first, None, mask)
@@ -103,13 +121,9 @@ class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
             seeds = [None if one is None else to_seed(one) for one in seed]
             if self._engine.needs_seed:
                 seeds = [fresh_seed() if one is None else one for one in seeds]
-                if mask is not None:
-                    self._engine.reset(fresh_seed(), None, None)
             return self._engine.reset(None, seeds, mask)
         number = to_seed(seed)
         VectorEnv.reset(self, seed=number)
-        if self._engine.needs_seed and mask is not None:
-            self._engine.reset(fresh_seed(), None, None)
         return self._engine.reset(number, None, mask)
 
     def _reset_mask(self, options: dict[str, Any] | None) -> list[bool] | None:
@@ -141,7 +155,10 @@ class PhalanxVectorEnv(Native, VectorEnv):  # type: ignore[misc]
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the engine's threads and frees its state; arrays that were returned stay as they are."""
-        self._engine.close()
+        # Where the constructor has failed there is none, but Python finalises the object all the same.
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            engine.close()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are legal now, a row for each environment."""
@@ -180,7 +197,10 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> PhalanxVectorEnv:
 
     Keywords: `autoreset_mode` ("NextStep", "SameStep" or "Disabled"), `max_episode_steps`, `render_mode` ("rgb_array"),
     `copy` (False: arrays are views that the next call overwrites), `episode_stats` (info["episode"] without a wrapper),
-    `final_obs_dense` (last observations of SameStep as one array), `threads`, `safety` ("enforce", "penalize", "monitor",
+    `final_obs_dense` (SameStep gives last observations as one array, `info["final_obs_dense"]`, with the environments in
+    `info["final_indices"]`, so that the info can become tensors; there is no `info["final_obs"]` then, and neither array
+    has a row for each environment, which tools that expect Gymnasium's layout do not take: `DictInfoToList`,
+    `LegacyFinalInfo`, `SafetyVectorEnv`, `to_sb3`, `EpisodeRecorder`), `threads`, `safety` ("enforce", "penalize", "monitor",
     "off"), `constraints` (a list such as ["temperature<=350:soft"]). All others are parameters and options of the
     environment; a parameter may be a number, a list with one for each environment, or a range such as "9..10".
 

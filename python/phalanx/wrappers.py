@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from phalanx.infos import check_finals, row
 
 
-class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
+class LegacyFinalInfo(VectorWrapper):
     """`final_info` and `final_observation` as Gymnasium 0.29 had them, for scripts such as CleanRL's.
 
     There `infos["final_info"]` is a sequence with a dictionary, or `None`, for each environment. The wrapped environment
@@ -24,8 +26,7 @@ class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
     """
 
     def __init__(self, env: VectorEnv) -> None:
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError("LegacyFinalInfo needs an environment with autoreset_mode='SameStep'")
+        check_finals(env, "LegacyFinalInfo")
         super().__init__(env)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -39,19 +40,9 @@ class LegacyFinalInfo(VectorWrapper):  # type: ignore[misc]
             episode = infos.pop("episode", None)
             infos.pop("_episode", None)
             finals = np.full(self.num_envs, None, dtype=object)
-            for env in np.flatnonzero(done):
-                finals[env] = _row(last, env)
+            for env in np.flatnonzero(done).tolist():
+                finals[env] = row(last, env)
                 if episode is not None:
                     finals[env]["episode"] = {name: values[env : env + 1] for name, values in episode.items()}
             infos["final_info"], infos["_final_info"] = finals, done
         return obs, rewards, terminations, truncations, infos
-
-
-def _row(infos: dict[str, Any], env: int) -> dict[str, Any]:
-    """The dictionary of one environment."""
-    rows: dict[str, Any] = {}
-    for name, values in infos.items():
-        if name.startswith("_") or not infos.get(f"_{name}", np.ones(env + 1, np.bool_))[env]:
-            continue
-        rows[name] = _row(values, env) if isinstance(values, dict) else values[env]
-    return rows

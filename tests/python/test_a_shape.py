@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -44,9 +45,26 @@ def test_a4_closing_twice_then_stepping():
     env.close()
     env.close(anything=1)
     assert env.closed
-    for call in (lambda: env.step([0, 0]), env.reset, env.snapshot, env.state):
+    calls = (
+        lambda: env.step([0, 0]), env.reset, env.snapshot, env.state, env.action_masks, env.render,
+        lambda: env.restore(b""), lambda: env.set_state([[0.0] * 4] * 2), lambda: env.get_param("gravity"),
+        lambda: env.set_param("gravity", 1.0), lambda: phalanx.rollout(env, 5),
+    )
+    for call in calls:
         with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="closed"):
             call()
+    game = phalanx.make_vec("TicTacToe-v0", 2)
+    game.reset(seed=0)
+    game.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="closed"):
+        game.action_masks()
+
+
+def test_a_failed_constructor_can_be_finalised():
+    with pytest.raises(gymnasium.error.NameNotFound):
+        phalanx.PhalanxVectorEnv("NoSuchThing-v0", 2)
+    unmade = object.__new__(phalanx.PhalanxVectorEnv)
+    unmade.close()
 
 
 def test_a5_extra_methods_are_reached_through_unwrapped():
@@ -79,6 +97,9 @@ def test_a6_parameters_of_each_environment(rng):
         env.set_attr("gravitas", 1.0)
     with pytest.raises(AttributeError):
         env.get_attr("no_such_thing")
+    for call in (lambda: env.get_param("gravitas"), lambda: env.set_param("gravitas", 1.0)):
+        with pytest.raises(AttributeError, match="unknown parameter 'gravitas'.*did you mean 'gravity'"):
+            call()
     assert env.get_attr("render_mode") == (None, None, None)
 
 
@@ -87,8 +108,29 @@ def test_parameters_can_be_given_at_once_as_a_list_or_a_range():
     assert env.get_attr("gravity") == (1.0, 2.0, 3.0, 4.0)
     lengths = env.get_param("length")
     assert len(set(lengths)) == 4 and (0.4 <= lengths).all() and (lengths <= 0.6).all()
-    with pytest.raises(TypeError, match="gravitas"):
-        phalanx.make_vec("CartPole-v1", 4, gravitas=1.0)
+    for value in (1.0, [1.0] * 4):
+        with pytest.raises(TypeError, match="gravitas"):
+            phalanx.make_vec("CartPole-v1", 4, gravitas=value)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"num_envs": -1}, "num_envs is -1, but must be"),
+        ({"num_envs": 0}, "num_envs is 0, but must be"),
+        ({"num_envs": 2**70}, f"num_envs is {2**70}, but must be"),
+        ({"threads": -2}, "threads is -2, but must be"),
+        ({"safety": "sometimes"}, "unknown safety mode 'sometimes'"),
+    ],
+)
+def test_wrong_values_are_value_errors(kwargs, words):
+    with pytest.raises(ValueError, match=words):
+        phalanx.make_vec("CartPole-v1", **kwargs)
+
+
+def test_more_environments_than_memory_are_refused():
+    with pytest.raises(MemoryError, match="bytes"):
+        phalanx.make_vec("CartPole-v1", 10**14)
 
 
 def test_an_unknown_environment_is_told_with_the_nearest():
@@ -113,6 +155,26 @@ def test_a7_stubs_satisfy_a_strict_type_checker(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(USER_SCRIPT)
     command = [sys.executable, "-m", "mypy", "--strict", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a7_the_package_itself_satisfies_it(tmp_path):
+    """Strictly, but for what Gymnasium and others leave untyped."""
+    package = Path(phalanx.__file__).parent
+    command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--no-warn-unused-ignores"]
+    command += ["--package", "phalanx"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (package / "py.typed").exists()
+
+
+def test_a7_the_stubs_are_those_of_the_module(tmp_path):
+    # The list of names is made by the module itself.
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("phalanx._phalanx.__all__\n")
+    command = [sys.executable, "-m", "mypy.stubtest", "phalanx._phalanx", "--ignore-disjoint-bases"]
+    command += ["--allowlist", str(allowed)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -7,13 +7,10 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 from helpers import MODES, legal_actions, same, sync
 
 import phalanx
+from phalanx.safety import SafetyVectorEnv
 from phalanx.wrappers import LegacyFinalInfo
 
 REACTOR = {"safety": "monitor", "max_episode_steps": 9}
-
-
-def without_seconds(info):
-    return {key: value for key, value in info.items() if key not in ("episode_cost", "_episode_cost")}
 
 
 def test_d1_infos_are_those_of_sync_vector_env(rng):
@@ -27,25 +24,44 @@ def test_d1_infos_are_those_of_sync_vector_env(rng):
         assert same(a[4], b[4])
 
 
+def random_actions(env, rng):
+    if env.single_action_space.shape:
+        return rng.uniform(-1, 1, (env.num_envs, *env.single_action_space.shape)).astype(np.float32)
+    return legal_actions(env.action_masks(), rng)
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_d1_arrays_in_infos_are_those_of_sync_vector_env(mode, rng):
-    """Tic-tac-toe emits arrays and integers."""
-    ours = phalanx.make_vec("TicTacToe-v0", 4, autoreset_mode=mode)
-    theirs = sync("TicTacToe-v0", 4, mode)
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [("TicTacToe-v0", {}), ("TicTacToe-v0", {"opponent": "self_play"}), ("ChemicalReactor-v0", REACTOR)],
+    ids=["tic-tac-toe", "self-play", "reactor"],
+)
+def test_d1_infos_with_ends_are_those_of_sync_vector_env(env_id, kwargs, mode, rng):
+    """Tic-tac-toe emits arrays and integers, the reactor costs. Where an episode has ended in SAME_STEP, Gymnasium has
+    the reset's info at the top; we keep what belongs to the transition there, too."""
+    ours = phalanx.make_vec(env_id, 4, autoreset_mode=mode, **kwargs)
+    theirs = sync(env_id, 4, mode, **kwargs)
     assert same(ours.reset(seed=0)[1], theirs.reset(seed=0)[1])
+    ends = 0
     for _ in range(200):
-        actions = legal_actions(ours.action_masks(), rng)
+        actions = random_actions(ours, rng)
         a, b = ours.step(actions), theirs.step(actions)
         assert all(np.array_equal(a[part], b[part]) for part in range(4))
-        for key in ("action_mask", "_action_mask", "to_move", "_to_move"):
+        if "final_info" not in b[4]:
+            assert same(a[4], b[4])
+            continue
+        ends += 1
+        for key in ("final_obs", "_final_obs", "final_info", "_final_info"):
             assert same(a[4][key], b[4][key]), key
-        if "final_info" in a[4]:
-            assert same(a[4]["final_obs"], b[4]["final_obs"])
-            last = b[4]["final_info"]
-            for key in ("action_mask", "_action_mask", "rewards_all", "_rewards_all"):
-                assert same(a[4]["final_info"][key], last[key]), key
-        else:
-            assert same(a[4], b[4]) or mode == AutoresetMode.SAME_STEP
+        for key in ("action_mask", "_action_mask", "to_move", "_to_move"):
+            assert (key in a[4]) == (key in b[4])
+            if key in a[4]:
+                assert same(a[4][key], b[4][key]), key
+        for key in ("cost", "violation", "rewards_all"):
+            if key in a[4]:
+                done = a[2] | a[3]
+                assert np.array_equal(a[4][key][done], a[4]["final_info"][key][done]) and a[4][f"_{key}"].all()
+    assert (ends > 5) == (mode == AutoresetMode.SAME_STEP)
 
 
 def test_d2_dict_info_to_list(rng):
@@ -117,3 +133,10 @@ def test_d5_the_loop_of_cleanrl_logs_episodes(rng):
     assert len(logged) > 20 and all(r == l for r, l in logged)
     with pytest.raises(ValueError, match="SameStep"):
         LegacyFinalInfo(phalanx.make_vec("CartPole-v1", 4))
+
+
+@pytest.mark.parametrize("wrap", [LegacyFinalInfo, SafetyVectorEnv])
+def test_dense_finals_are_refused_by_who_cannot_read_them(wrap):
+    env = phalanx.make_vec("ChemicalReactor-v0", 2, autoreset_mode="SameStep", final_obs_dense=True)
+    with pytest.raises(ValueError, match="final_obs_dense"):
+        wrap(env)

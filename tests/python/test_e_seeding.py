@@ -41,6 +41,37 @@ def test_e1_lists_of_seeds():
     assert np.array_equal(mixed[[0, 2]], following[[0, 2]]) and np.array_equal(mixed[1], by_list[1])
 
 
+@pytest.mark.parametrize("seed", [None, 5, [None, 6, None]])
+def test_e1_a_mask_can_come_first(seed):
+    env = phalanx.make_vec("CartPole-v1", 3, autoreset_mode="Disabled")
+    obs, _ = env.reset(seed=seed, options={"reset_mask": np.array([False, True, False])})
+    assert len({row.tobytes() for row in obs}) == 3
+    if seed is not None:
+        assert np.array_equal(obs[1], phalanx.make_vec("CartPole-v1", 3).reset(seed=5)[0][1])
+    env.step([0, 0, 0])
+
+
+def test_e1_seeds_do_not_wrap_around():
+    env = phalanx.make_vec("CartPole-v1", 3)
+    env.reset(seed=2**64 - 3)
+    with pytest.raises(ValueError, match=r"must be at most 2\*\*64 - 3"):
+        env.reset(seed=2**64 - 2)
+
+
+def test_setting_a_state_first_leaves_resets_random():
+    firsts = []
+    for _ in range(2):
+        env = phalanx.make_vec("CartPole-v1", 2)
+        env.set_state(np.zeros((2, 4)))
+        assert np.array_equal(env.state()[:, :4], np.zeros((2, 4)))
+        env.step([0, 0])
+        firsts.append(env.reset()[0])
+        one = phalanx.make("CartPole-v1")
+        one.set_state(np.zeros(4))
+        firsts.append(one.reset()[0][None])
+    assert not np.array_equal(firsts[0], firsts[2]) and not np.array_equal(firsts[1], firsts[3])
+
+
 def test_e1_a_list_with_gaps_can_come_first():
     env = phalanx.make_vec("CartPole-v1", 3)
     obs, _ = env.reset(seed=[None, 6, None])

@@ -88,3 +88,27 @@ def test_statistics_alone_cannot_be_exported():
         episodes_of(phalanx.rollout("CartPole-v1", 10))
     recorder = EpisodeRecorder(2, "SameStep")
     assert recorder.finished == []
+
+
+def test_m4_the_environment_is_the_one_that_was_recorded():
+    kwargs = {"gravity": 3.0, "max_episode_steps": 25}
+    result = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True, **kwargs)
+    for number, name in enumerate(("CartPole-v1", "phalanx/CartPole-v1", "cartpole")):
+        dataset = export(f"phalanx/light-random-v{number}", name, result, env_kwargs=kwargs)
+        env = dataset.recover_environment()
+        assert env.spec.id == "phalanx/CartPole-v1" and env.spec.max_episode_steps == 25
+        assert env.unwrapped.get_param("gravity").item() == 3.0
+
+
+def test_modes_that_cannot_be_recorded():
+    with pytest.raises(ValueError, match="Disabled"):
+        EpisodeRecorder(2, "Disabled")
+    with pytest.raises(ValueError, match="final_obs_dense"):
+        record(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep", final_obs_dense=True), lean, 10)
+    env = phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep", final_obs_dense=True)
+    recorder = EpisodeRecorder(2, "SameStep")
+    recorder.reset(env.reset(seed=0)[0])
+    with pytest.raises(ValueError, match="final_obs_dense"):
+        for _ in range(100):
+            actions = np.ones(2, int)
+            recorder.step(actions, *env.step(actions))

@@ -13,7 +13,20 @@ import pytest
 import phalanx
 
 
-def test_o1_others_run_during_a_rollout():
+LONG = 1_000_000  # environments: a step or a reset takes long enough for another thread to be seen in it
+
+
+@pytest.mark.parametrize("what", ["rollout", "step", "reset"])
+def test_o1_others_run_meanwhile(what):
+    env = phalanx.make_vec("CartPole-v1", 10_000 if what == "rollout" else LONG, threads=1)
+    env.reset(seed=0)
+    actions = np.zeros(env.num_envs, np.int32)
+    env.step(actions)
+    call = {
+        "rollout": lambda: phalanx.rollout(env, 2_000, scan_chunk_size=2_000),
+        "step": lambda: env.step(actions),
+        "reset": lambda: env._engine.reset(),
+    }[what]
     counted, stop = [0], threading.Event()
 
     def count():
@@ -21,15 +34,18 @@ def test_o1_others_run_during_a_rollout():
             counted[0] += 1
 
     thread = threading.Thread(target=count)
-    env = phalanx.make_vec("CartPole-v1", 10_000, threads=1)
-    env.reset(seed=0)
     thread.start()
-    before = counted[0]
-    phalanx.rollout(env, 2_000, scan_chunk_size=2_000)
-    during = counted[0] - before
-    stop.set()
-    thread.join()
-    assert during >= 1_000
+    best = 0
+    try:
+        # The other thread's turns before and after a call are short; a busy machine may not let it run in the first.
+        for _ in range(10):
+            before = counted[0]
+            call()
+            best = max(best, counted[0] - before)
+    finally:
+        stop.set()
+        thread.join()
+    assert best >= 1_000
 
 
 def test_o2_two_threads_on_one_environment():
@@ -57,8 +73,13 @@ def test_o3_a_panic_is_an_exception(capfd):
         env._engine._panic()
     with pytest.raises(RuntimeError, match="cannot be used any more"):
         env.step([0, 0])
-    with pytest.raises(RuntimeError, match="cannot be used any more"):
-        env.reset(seed=0)
+    calls = (
+        lambda: env.reset(seed=0), env.state, env.snapshot, env.action_masks, lambda: env.get_param("gravity"),
+        lambda: env.set_param("gravity", 1.0), env.render, lambda: phalanx.rollout(env, 3),
+    )
+    for call in calls:
+        with pytest.raises(RuntimeError, match="cannot be used any more"):
+            call()
     env.close()
     phalanx.make_vec("CartPole-v1", 2).reset(seed=0)
 
@@ -104,7 +125,7 @@ def test_o5_ctrl_c_ends_a_rollout():
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         phalanx.rollout(env, 10**9)
-    assert time.monotonic() - start < 5.0
+    assert time.monotonic() - start < 0.2 + 2.0
     assert env.num_steps > 0
     env.step(np.zeros(1_000, int))
 
@@ -117,7 +138,7 @@ def resident():
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_memory_stays_flat():
-    """A million steps, resets, snapshots, and environments that come and go in threads."""
+    """A million steps and resets, 100,000 snapshots, and environments that come and go in threads."""
 
     def work(seed):
         rng = np.random.default_rng(seed)
@@ -139,15 +160,25 @@ def test_memory_stays_flat():
         [thread.join() for thread in threads]
         gc.collect()
 
+    def alone(rounds):
+        one = phalanx.make("CartPole-v1")
+        one.reset(seed=1)
+        reset, step, snapshot, restore = one.reset, one.step, one.snapshot, one.restore
+        for _ in range(rounds):
+            reset()
+            for _ in range(10):
+                reset()
+                step(0)
+            restore(snapshot())
+
     burst()
+    alone(1_000)
     before = resident()
     burst()
-    one = phalanx.make("CartPole-v1")
-    for _ in range(20_000):
-        one.reset(seed=1)
-        one.step(0)
+    alone(100_000)
     burst()
-    assert resident() - before < 20_000_000
+    gc.collect()
+    assert resident() - before < 10_000_000
 
 
 def test_large_environments_are_given_back():

@@ -91,12 +91,16 @@ def test_chunks_and_threads_do_not_matter():
 @pytest.mark.parametrize(
     ("kwargs", "error", "words"),
     [
-        ({"policy": "clever"}, KeyError, "clever"),
+        ({"policy": "clever"}, ValueError, "unknown policy 'clever'"),
         ({"policy": "constant", "policy_args": {"action": 7}}, ValueError, "from 0 to 1"),
-        ({"policy": "constant", "policy_args": {"akshun": 1}}, KeyError, "akshun"),
+        ({"policy": "constant", "policy_args": {"akshun": 1}}, ValueError, "akshun"),
         ({"actions": np.zeros((5, 4), int)}, ValueError, r"\(5, 4\), but \(10, 4\)"),
         ({"actions": np.full((10, 4), 2)}, ValueError, "from 0 to 1"),
-        ({"scan_chunk_size": 0}, ValueError, "scan_chunk_size"),
+        ({"actions": np.zeros((10, 4), int), "policy": "random"}, TypeError, "both given"),
+        ({"actions": np.zeros((10, 4), int), "policy_args": {}}, TypeError, "both given"),
+        ({"scan_chunk_size": 0}, ValueError, "scan_chunk_size is 0"),
+        ({"scan_chunk_size": -5}, ValueError, "scan_chunk_size is -5"),
+        ({"threads": -5}, ValueError, "threads is -5"),
         ({"seed": -1}, ValueError, "seed"),
         ({"gravitas": 1.0}, TypeError, "gravitas"),
     ],
@@ -104,8 +108,9 @@ def test_chunks_and_threads_do_not_matter():
 def test_wrong_arguments(kwargs, error, words):
     with pytest.raises(error, match=words):
         phalanx.rollout("CartPole-v1", 10, num_envs=4, **kwargs)
-    with pytest.raises(ValueError, match="steps is 0"):
-        phalanx.rollout("CartPole-v1", 0)
+    for steps in (0, -1):
+        with pytest.raises(ValueError, match=f"steps is {steps}"):
+            phalanx.rollout("CartPole-v1", steps)
 
 
 def test_an_environment_must_have_been_reset():
@@ -114,5 +119,43 @@ def test_an_environment_must_have_been_reset():
 
 
 def test_keywords_for_an_environment_that_is_there():
-    with pytest.raises(TypeError, match="gravity"):
-        phalanx.rollout(phalanx.make_vec("CartPole-v1", 2), 10, gravity=3.0)
+    for clash in ({"gravity": 3.0}, {"seed": 0}, {"num_envs": 2}):
+        with pytest.raises(TypeError, match=next(iter(clash))):
+            phalanx.rollout(phalanx.make_vec("CartPole-v1", 2), 10, **clash)
+
+
+def test_the_order_of_memory_does_not_matter(rng):
+    actions = rng.integers(2, size=(60, 8))
+    expected = phalanx.rollout("CartPole-v1", 60, num_envs=8, actions=actions, record=True)
+    assert np.array_equal(expected.actions, actions)
+    for given in (np.asfortranarray(actions), np.ascontiguousarray(actions.T).T, actions.astype("i4").copy("F")):
+        assert not given.flags.c_contiguous
+        found = phalanx.rollout("CartPole-v1", 60, num_envs=8, actions=given, record=True)
+        assert np.array_equal(found.actions, actions) and np.array_equal(found.observations, expected.observations)
+
+
+@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "TicTacToe-v0"])
+def test_a_bad_action_at_the_end_changes_nothing(env_id, record):
+    env = phalanx.make_vec(env_id, 3, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    before, steps = env.snapshot(), env.num_steps
+    actions = {
+        "CartPole-v1": np.zeros((40, 3), int),
+        "Pendulum-v1": np.zeros((40, 3, 1), np.float32),
+        # Legal for the first moves: the board itself says when they are not.
+        "TicTacToe-v0": np.zeros((40, 3), int),
+    }[env_id]
+    if env_id != "TicTacToe-v0":
+        actions[39, 2] = np.nan if env_id == "Pendulum-v1" else 7
+    with pytest.raises(ValueError, match="in step" if env_id != "TicTacToe-v0" else "environment"):
+        phalanx.rollout(env, 40, actions=actions, record=record, scan_chunk_size=1)
+    assert env.snapshot() == before and env.num_steps == steps
+    env.step(actions[0])
+
+
+def test_a_recording_beyond_memory_is_refused():
+    with pytest.raises(MemoryError, match=r"1000000000 steps x 10000 environments needs \d+ bytes"):
+        phalanx.rollout("CartPole-v1", 10**9, num_envs=10_000, record=True)
+    with pytest.raises(MemoryError, match="bytes"):
+        phalanx.rollout("CartPole-v1", 2**62, num_envs=10_000, record=True)

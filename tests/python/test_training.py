@@ -242,6 +242,16 @@ def test_what_a_callback_raises_ends_the_run_and_keeps_the_checkpoint(tmp_path):
     assert phalanx.resume(tmp_path / "run", progress=False).complete
 
 
+@pytest.mark.parametrize("answer", [0, None, "", np.True_, np.int64(0)])
+def test_only_false_ends_a_run(answer):
+    assert train(quick(), root=None, progress=lambda now: answer).complete
+
+
+@pytest.mark.parametrize("answer", [False, np.False_])
+def test_false_ends_a_run(answer):
+    assert not train(quick(), root=None, progress=lambda now: answer).complete
+
+
 # Ctrl-C
 
 INTERRUPTED = """
@@ -268,11 +278,33 @@ def test_ctrl_c_stops_soon_and_keeps_the_checkpoint(tmp_path, agent, num_envs):
     )
     assert done.returncode == 0, done.stderr
     seconds, step, told = done.stdout.split()
-    # Alone it takes a quarter of a second; a busy machine must not fail the test.
-    assert float(seconds) < 5.0 and int(step) > 0 and told == "True"
+    # Promised is a second, alone it takes a quarter of one; another is for a busy machine.
+    assert float(seconds) < 2.0 and int(step) > 0 and told == "True"
     run = phalanx.load_run(tmp_path / "run")
     assert run.metadata["status"] == "interrupted"
     assert run.load_checkpoint(None).global_step == int(step)
+
+
+EVALUATED = """
+import signal, threading, time, phalanx
+config = phalanx.create_eval_config("Pendulum-v1", "random", eval_rollouts=64, env__max_steps=10**8)
+sent = []
+def interrupt():
+    time.sleep(0.7)
+    sent.append(time.monotonic())
+    signal.raise_signal(signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    phalanx.evaluate(config)
+except KeyboardInterrupt:
+    print(time.monotonic() - sent[0])
+"""
+
+
+def test_ctrl_c_ends_an_evaluation():
+    done = subprocess.run([sys.executable, "-c", EVALUATED], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 2.0
 
 
 def test_an_interrupt_is_a_keyboard_interrupt():

@@ -28,6 +28,7 @@ Commands:
                   install and test the Python package
   book            Build the documentation site into target/book
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
+  python-speed    Measure the Python package beside Gymnasium and EnvPool, and say whether it is as fast as promised
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
   learn-proof [X] Train with every preset that must reach something, and say whether it does (about ten minutes)
@@ -44,6 +45,11 @@ fn main() -> ExitCode {
             run.finish()
         }
         ["oracles"] => oracles(),
+        ["python-speed"] => {
+            let mut run = Run::new(1);
+            run.step("speed through Python", || package::speed(&Workspace::of_this_program()));
+            run.finish()
+        }
         ["autotune-proof"] => autotune_proof::prove(&Workspace::of_this_program()),
         ["lab-proof"] => lab_proof::run(&Workspace::of_this_program()),
         ["learn-proof"] => learn_proof::prove(&Workspace::of_this_program(), None),
@@ -62,7 +68,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(15);
+    let mut run = Run::new(16);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")

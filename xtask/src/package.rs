@@ -2,26 +2,31 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::python;
 use crate::steps::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, run};
 
 /// Python's test runner, which ends a test that hangs, with a trace of where.
 pub(crate) const PYTEST: [&str; 6] = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--timeout=300"];
 
-/// Two steps: what needs small libraries only, and what needs torch.
+/// Three steps: what a user does first, what needs small libraries only, and what needs torch.
 pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
     let tests = workspace.root.join("tests").join("python");
     let mut wheel = None;
+    run.step("Python package alone", || {
+        let interpreter = python::prepare(&workspace.target.join("venv-alone"), &[])?;
+        wheel = Some(build(workspace, &interpreter)?);
+        try_alone(workspace, &interpreter, wheel.as_deref())
+    });
     run.step("Python package", || {
         let venv = workspace.target.join("venv-package");
         let interpreter = python::prepare(&venv, &[tests.join("requirements.txt")])?;
-        wheel = Some(build(workspace, &interpreter)?);
         install(workspace, &interpreter, wheel.as_deref())?;
         let torch = tests.join("with_torch");
         let arguments = PYTEST.iter().chain(&["--ignore"]).map(Into::into);
-        workspace.run(&interpreter, arguments.chain([torch, tests.clone()]))
+        test(workspace, &interpreter, arguments.chain([torch, tests.clone()]))
     });
     // torch is larger than all else, and where it does not install its tests are left out, aloud.
     run.step("Python package with torch", || {
@@ -30,7 +35,7 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
         match python::prepare(&venv, &requirements) {
             Ok(interpreter) => {
                 install(workspace, &interpreter, wheel.as_deref())?;
-                workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain([tests.join("with_torch")]))
+                test(workspace, &interpreter, PYTEST.iter().map(Into::into).chain([tests.join("with_torch")]))
             }
             Err(why) => {
                 println!("NOT TESTED, because torch does not install here: {why}");
@@ -38,6 +43,46 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
             }
         }
     });
+}
+
+/// Measures what the package promises of its speed, beside Gymnasium and, where it installs, EnvPool.
+pub(crate) fn speed(workspace: &Workspace) -> Result<(), String> {
+    let tests = workspace.root.join("tests").join("python");
+    let venv = workspace.target.join("venv-speed");
+    let [basic, envpool] = ["requirements-speed.txt", "requirements-envpool.txt"].map(|name| tests.join(name));
+    let interpreter = python::prepare(&venv, &[basic.clone(), envpool]).or_else(|why| {
+        println!("EnvPool does not install here: {why}");
+        python::prepare(&venv, &[basic])
+    })?;
+    workspace.cargo("build --release --package phalanx-cli")?;
+    let wheel = build(workspace, &interpreter)?;
+    install(workspace, &interpreter, Some(&wheel))?;
+    test(workspace, &interpreter, [tests.join("speed.py"), "--check".into()])
+}
+
+/// Runs Python with the command that belongs to the package, so that no test of both is left out.
+fn test(workspace: &Workspace, interpreter: &Path, arguments: impl IntoIterator<Item = PathBuf>) -> Result<(), String> {
+    let phalanx = workspace.release_binary("phalanx");
+    if !phalanx.exists() {
+        return Err(format!("{} is not built, which some of the tests need", phalanx.display()));
+    }
+    let mut command = Command::new(interpreter);
+    run(command.args(arguments).current_dir(&workspace.root).env("PHALANX_BIN", phalanx))
+}
+
+/// `pip install` with nothing there before: the package brings what it needs, and nothing else is imported.
+fn try_alone(workspace: &Workspace, interpreter: &Path, wheel: Option<&Path>) -> Result<(), String> {
+    const SCRIPT: &str = "\
+import phalanx
+env = phalanx.make_vec('CartPole-v1', 4)
+env.reset(seed=0)
+env.step([0, 1, 0, 1])
+print('phalanx', phalanx.__version__, phalanx.rollout('CartPole-v1', 100).steps)";
+    let wheel = wheel.ok_or("not run, because the package was not built")?;
+    let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall"];
+    workspace.run(interpreter, arguments.map(Into::into).into_iter().chain([wheel.to_owned()]))?;
+    // Not from the root, where Python would find the sources instead of what was installed.
+    run(Command::new(interpreter).args(["-c", SCRIPT]).current_dir(&workspace.target))
 }
 
 /// `pip wheel .`: what `pip install .` does first, once for all virtual environments, since each of them would have the

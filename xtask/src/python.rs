@@ -31,6 +31,9 @@ pub(crate) fn prepare(venv: &Path, requirements: &[PathBuf]) -> Result<PathBuf, 
         return Ok(interpreter);
     }
     run(Command::new(python).args(["-m", "venv", "--clear"]).arg(venv))?;
+    if requirements.is_empty() {
+        return Ok(interpreter);
+    }
     // All in one command, so that versions which do not go together are noticed.
     let mut install = Command::new(&interpreter);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
@@ -367,6 +368,8 @@ pub struct EvalOptions<'a> {
     pub save_episodes: Option<&'a Path>,
     /// For the metadata of that folder.
     pub host: Host,
+    /// Set by another thread, it ends the evaluation with [`Error::Interrupted`].
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// What came out of an evaluation. Deviations are those of the numbers themselves.
@@ -449,12 +452,12 @@ pub fn evaluate(
     environments: &dyn Environments,
     options: EvalOptions<'_>,
 ) -> Result<EvaluationResults> {
-    let EvalOptions { agent_state, return_episodes, save_episodes, host } = options;
+    let EvalOptions { agent_state, return_episodes, save_episodes, host, stop } = options;
     let (start, now) = (Instant::now(), SystemTime::now());
     let pool = trainer::pool(config)?;
     let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
     let keep = return_episodes || save_episodes.is_some();
-    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep)?;
+    let found = trainer::evaluate_agent_unless(config, environments, &pool, agent.as_mut(), 0, keep, stop)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;

@@ -7,6 +7,9 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Somebody asked to stop.
+    #[error("it was interrupted")]
+    Interrupted,
     /// An error of the engine or of an environment's configuration.
     #[error(transparent)]
     Engine(#[from] phalanx_core::error::Error),

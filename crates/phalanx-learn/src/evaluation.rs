@@ -1,9 +1,12 @@
 //! How good an agent is: whole episodes with its best actions, apart from everything that it learns with.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, ObsMut, Reset, StepBuffers};
 use phalanx_core::space::{ActionMask, ActionSpace};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::learner::{Greedy, Report};
 use crate::run::episodes::{self, Episode};
 use crate::world::World;
@@ -174,6 +177,17 @@ impl Choice {
 ///
 /// An episode that lasts longer than `max_steps` is cut there.
 pub fn evaluate(world: &mut World, agent: &mut dyn Greedy, max_steps: u32, keep_episodes: bool) -> Result<Evaluation> {
+    evaluate_unless(world, agent, max_steps, keep_episodes, None)
+}
+
+/// [`evaluate`], but ends with [`Error::Interrupted`] soon after somebody has set `stop`.
+pub(crate) fn evaluate_unless(
+    world: &mut World,
+    agent: &mut dyn Greedy,
+    max_steps: u32,
+    keep_episodes: bool,
+    stop: Option<&AtomicBool>,
+) -> Result<Evaluation> {
     let (num_envs, dim) = (world.num_envs(), world.obs_dim());
     let mut choice = Choice::of(&world.spec().action, world.num_envs());
     let mut open = vec![true; num_envs];
@@ -198,6 +212,9 @@ pub fn evaluate(world: &mut World, agent: &mut dyn Greedy, max_steps: u32, keep_
     let mut report = Report::default();
     let mut ended = vec![false; num_envs];
     for _ in 0..max_steps {
+        if stop.is_some_and(|stop| stop.load(Relaxed)) {
+            return Err(Error::Interrupted);
+        }
         agent.act(world.obs(), world.masks(), choice.out());
         world.step(choice.actions(), &mut report)?;
         report.clear();

@@ -1,11 +1,19 @@
 //! Actions as Python gives them, checked and in the form that the engine takes.
 
-use numpy::{IntoPyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use std::fmt::Display;
+
+use numpy::{
+    Element, IntoPyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
+};
+use phalanx_core::Error;
 use phalanx_core::batch::{Actions, ActionsMut};
 use phalanx_core::space::{ActionSpace, EnvSpec};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use crate::error::to_python;
 
 /// Room for actions.
 #[derive(Debug)]
@@ -52,6 +60,14 @@ impl ActionBuffer {
         }
     }
 
+    /// Checks the actions of all steps, as each step would its own.
+    pub(crate) fn check(&self, spec: &EnvSpec, steps: usize, num_envs: usize) -> PyResult<()> {
+        (0..steps).try_for_each(|step| {
+            let checked = self.of_step(spec, num_envs, step).check(spec, num_envs);
+            checked.map_err(|error| to_python(in_step(step, error)))
+        })
+    }
+
     /// The action of an environment in the first step.
     pub(crate) fn row(&self, env: usize, components: usize) -> Vec<f64> {
         let row = env * components..(env + 1) * components;
@@ -83,6 +99,11 @@ impl ActionBuffer {
         match self {
             Self::Discrete(indices) => {
                 if !matches!(kind, b'i' | b'u') {
+                    if kind == b'O'
+                        && let Some(error) = too_large(array)?
+                    {
+                        return Err(error);
+                    }
                     return Err(wrong_type(array, spec, "whole numbers"));
                 }
                 read_indices(array, indices)
@@ -99,7 +120,10 @@ impl ActionBuffer {
     /// Reads the action of the only environment.
     pub(crate) fn read_one(&mut self, given: &Bound<'_, PyAny>, spec: &EnvSpec) -> PyResult<()> {
         if let (Self::Discrete(indices), ActionSpace::Discrete { .. }) = (&mut *self, &spec.action) {
-            let index: i64 = given.extract().map_err(|_| {
+            let index: i64 = given.extract().map_err(|error: PyErr| {
+                if error.is_instance_of::<PyOverflowError>(given.py()) {
+                    return beyond(0, given);
+                }
                 let kind =
                     given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
                 PyTypeError::new_err(format!("{} takes a whole number as its action, but was given {kind}", spec.name))
@@ -113,61 +137,83 @@ impl ActionBuffer {
 }
 
 fn to_index(index: i64, at: usize) -> PyResult<i32> {
-    i32::try_from(index).map_err(|_| {
-        PyValueError::new_err(format!("the action at place {at} is {index}, but must be one of the action space"))
-    })
+    i32::try_from(index).map_err(|_| beyond(at, index))
+}
+
+#[cold]
+fn beyond(at: usize, index: impl Display) -> PyErr {
+    PyValueError::new_err(format!("the action at place {at} is {index}, but must be one of the action space"))
 }
 
 fn read_indices(array: &Bound<'_, PyUntypedArray>, indices: &mut Vec<i32>) -> PyResult<()> {
     indices.clear();
-    if let Ok(array) = array.cast::<PyArrayDyn<i64>>()
+    if let Some(array) = in_order::<i64>(array) {
         // SAFETY: nobody writes to the array while this thread has the interpreter.
-        && let Ok(given) = unsafe { array.as_slice() }
-    {
+        let given = unsafe { array.as_slice() }?;
         indices.extend(given.iter().map(|index| *index as i32));
         // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
         if given.iter().fold(false, |any, index| any | (*index != i64::from(*index as i32))) {
             given.iter().enumerate().try_for_each(|(at, index)| to_index(*index, at).map(drop))?;
         }
-        return Ok(());
-    }
-    if let Ok(array) = array.cast::<PyArrayDyn<i32>>()
+    } else if let Some(array) = in_order::<i32>(array) {
         // SAFETY: as above.
-        && let Ok(given) = unsafe { array.as_slice() }
-    {
-        indices.extend_from_slice(given);
-        return Ok(());
+        indices.extend_from_slice(unsafe { array.as_slice() }?);
+    } else {
+        return read_indices(&to_array(array.as_any(), Some("int64"))?, indices);
     }
-    read_indices(&to_array(array.as_any(), Some("int64"))?, indices)
+    Ok(())
 }
 
 fn read_values(array: &Bound<'_, PyUntypedArray>, values: &mut Vec<f32>) -> PyResult<()> {
     values.clear();
-    if let Ok(array) = array.cast::<PyArrayDyn<f32>>()
+    if let Some(array) = in_order::<f32>(array) {
         // SAFETY: nobody writes to the array while this thread has the interpreter.
-        && let Ok(given) = unsafe { array.as_slice() }
-    {
-        values.extend_from_slice(given);
-        return Ok(());
-    }
-    if let Ok(array) = array.cast::<PyArrayDyn<f64>>()
+        values.extend_from_slice(unsafe { array.as_slice() }?);
+    } else if let Some(array) = in_order::<f64>(array) {
         // SAFETY: as above.
-        && let Ok(given) = unsafe { array.as_slice() }
-    {
-        values.extend(given.iter().map(|value| *value as f32));
-        return Ok(());
+        values.extend(unsafe { array.as_slice() }?.iter().map(|value| *value as f32));
+    } else {
+        return read_values(&to_array(array.as_any(), Some("float64"))?, values);
     }
-    read_values(&to_array(array.as_any(), Some("float64"))?, values)
+    Ok(())
 }
 
-/// A contiguous array, of a type if one is named.
+/// The array, if its memory is a slice of this type with the last axis the fastest. (A transposed one is contiguous as
+/// well, in another order; a view of bytes may lie where no number may.)
+fn in_order<'a, 'py, T: Element>(array: &'a Bound<'py, PyUntypedArray>) -> Option<&'a Bound<'py, PyArrayDyn<T>>> {
+    array.cast::<PyArrayDyn<T>>().ok().filter(|array| array.is_c_contiguous() && array.is_aligned())
+}
+
+/// An array; if a type is named, one that `in_order` takes.
 fn to_array<'py>(given: &Bound<'py, PyAny>, dtype: Option<&str>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let numpy = given.py().import(intern!(given.py(), "numpy"))?;
     let made = match dtype {
-        Some(dtype) => numpy.call_method1(intern!(given.py(), "ascontiguousarray"), (given, dtype))?,
+        Some(dtype) => numpy.call_method1(intern!(given.py(), "require"), (given, dtype, ["C", "A"]))?,
         None => numpy.call_method1(intern!(given.py(), "asarray"), (given,))?,
     };
     Ok(made.cast_into()?)
+}
+
+/// The place of a whole number that is too large for every type of NumPy, which then makes an array of objects.
+#[cold]
+fn too_large(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<PyErr>> {
+    for (at, one) in array.getattr("flat")?.try_iter()?.enumerate() {
+        let one = one?;
+        if one.is_instance_of::<PyInt>() && one.extract::<i64>().is_err() {
+            return Ok(Some(beyond(at, one)));
+        }
+    }
+    Ok(None)
+}
+
+/// The error, with the step in which it would come about.
+pub(crate) fn in_step(step: usize, error: Error) -> Error {
+    match error {
+        Error::OutOfRange { what, value, allowed } => {
+            Error::OutOfRange { what: format!("in step {step} {what}"), value, allowed }
+        }
+        other => other,
+    }
 }
 
 /// A shape as Python writes it.

@@ -136,7 +136,7 @@ pub(crate) fn for_training(py: Python<'_>, config: Config, tell: Option<Py<PyAny
     })
 }
 
-/// The chunk size for an environment with an agent, and all that is known of it as JSON.
+/// All that is known of the chunk size for an environment with an agent, as JSON.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's half has the names
 fn suggest(
@@ -151,7 +151,7 @@ fn suggest(
     params: Vec<(String, String)>,
     settings: Vec<(String, String)>,
     tell: Option<Py<PyAny>>,
-) -> PyResult<(usize, String)> {
+) -> PyResult<String> {
     py.detach(|| {
         let config = BatchConfig { settings: params, ..BatchConfig::default() };
         let tunable = Tunable::new(&env, &config, &agent, &settings, num_envs, buffer_size)
@@ -164,7 +164,7 @@ fn suggest(
         };
         let tuned = tuned(&request, tell.as_ref())?;
         say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
-        Ok((tuned.scan_chunk_size, serde_json::to_string(&tuned).expect("plain data")))
+        Ok(serde_json::to_string(&tuned).expect("plain data"))
     })
 }
 

@@ -12,21 +12,22 @@ use phalanx_core::snapshot;
 use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_envs::draw::Moment;
 use phalanx_envs::registry;
-use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde::{Deserialize, Serialize};
 
 use crate::actions::ActionBuffer;
-use crate::error::{gymnasium, to_python};
-use crate::frame::{Frame, Frames, Hidden, Layout};
+use crate::error::{gymnasium, no_attribute, to_python};
+use crate::frame::{Frame, Frames, Hidden, Layout, element_bytes};
 use crate::info::{self, Shown};
-use crate::recipe::{Choices, Recipe};
+use crate::recipe::{self, Choices, Recipe};
 use crate::render::Pictures;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(env_ids, module)?)?;
     module.add_function(wrap_pyfunction!(env_spec, module)?)?;
+    module.add_function(wrap_pyfunction!(cores, module)?)?;
     module.add_class::<Engine>()
 }
 
@@ -39,8 +40,13 @@ fn env_ids() -> Vec<&'static str> {
 /// What is known of an environment with its default settings, as JSON.
 #[pyfunction]
 fn env_spec(id: &str) -> PyResult<String> {
-    let entry = registry::find(id.strip_prefix("phalanx/").unwrap_or(id)).map_err(to_python)?;
-    spec_text(&entry.spec())
+    spec_text(&recipe::find(id).map_err(to_python)?.spec())
+}
+
+/// Threads that can run at once here.
+#[pyfunction]
+fn cores() -> usize {
+    recipe::cores()
 }
 
 fn spec_text(spec: &EnvSpec) -> PyResult<String> {
@@ -50,7 +56,6 @@ fn spec_text(spec: &EnvSpec) -> PyResult<String> {
 /// The native half of a vector environment.
 #[pyclass(frozen, module = "phalanx._phalanx")]
 pub(crate) struct Engine {
-    autoreset: Autoreset,
     inner: Mutex<Inner>,
 }
 
@@ -130,6 +135,7 @@ impl Engine {
         if recipe.entry.spec().action_mask != ActionMask::None && autoreset == Autoreset::SameStep {
             recipe = recipe.with_autoreset(Autoreset::Disabled);
         }
+        check_room(&recipe.entry.spec(), num_envs)?;
         let batch = py.detach(|| recipe.build()).map_err(to_python)?;
         let spec = batch.spec();
         let layout = Layout::new(spec, num_envs);
@@ -153,7 +159,7 @@ impl Engine {
             batch: Some(batch),
             recipe,
         };
-        Ok(Self { autoreset, inner: Mutex::new(inner) })
+        Ok(Self { inner: Mutex::new(inner) })
     }
 
     /// Names, spaces, parameters, options and limits as JSON.
@@ -207,8 +213,14 @@ impl Engine {
         let mut inner = self.lock()?;
         inner.check_usable()?;
         let n = inner.layout.num_envs;
-        let seeds =
-            seeds.or_else(|| first_seed.map(|first| (0..n as u64).map(|i| Some(first.wrapping_add(i))).collect()));
+        if let Some(first) = first_seed
+            && first.checked_add(n as u64 - 1).is_none()
+        {
+            return Err(PyValueError::new_err(format!(
+                "the seed is {first}, but must be at most 2**64 - {n}: environment i of {n} has the seed s + i"
+            )));
+        }
+        let seeds = seeds.or_else(|| first_seed.map(|first| (0..n as u64).map(|i| Some(first + i)).collect()));
         let filling = inner.frames.begin();
         let frame = filling.frame;
         let (seeds, mask) = (seeds.as_deref(), mask.as_deref());
@@ -238,10 +250,11 @@ impl Engine {
         let frame = filling.frame;
         inner.run(py, move |inner| inner.step(frame))?;
         // SAFETY: nobody else has the frame, and it is looked at only here.
-        let (obs, out) = unsafe { (frame.seen(&inner.layout), frame.results(&inner.layout)) };
+        let (obs, rewards) = unsafe { (frame.seen(&inner.layout), frame.rewards(&inner.layout)) };
         let obs = info::row(py, &inner.layout, &obs)?;
-        let info = info::of_one_step(py, &inner, out.rewards[0])?;
-        (obs, f64::from(out.rewards[0]), out.terminated[0], out.truncated[0], info).into_pyobject(py)
+        let info = info::of_one_step(py, &inner, rewards[0])?;
+        let (terminated, truncated) = (inner.hidden.terminated[0], inner.hidden.truncated[0]);
+        (obs, f64::from(rewards[0]), terminated, truncated, info).into_pyobject(py)
     }
 
     /// Starts an episode of the only environment.
@@ -262,6 +275,7 @@ impl Engine {
     /// Which actions are legal now: a row for each environment.
     fn action_masks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<bool>>> {
         let mut inner = self.lock()?;
+        inner.check_usable()?;
         let Some(len) = inner.shown.mask_len else {
             let name = inner.batch()?.spec().name;
             return Err(PyAttributeError::new_err(format!(
@@ -275,7 +289,7 @@ impl Engine {
     /// A picture of each environment.
     fn render<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyArray3<u8>>>> {
         let inner = self.lock()?;
-        let batch = inner.batch()?;
+        let batch = inner.sound_batch()?;
         let Some(pictures) = &inner.pictures else {
             return Err(PyRuntimeError::new_err("there are no pictures without render_mode='rgb_array'"));
         };
@@ -290,7 +304,7 @@ impl Engine {
     /// The state of each environment, a row each.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let inner = self.lock()?;
-        let batch = inner.batch()?;
+        let batch = inner.sound_batch()?;
         let n = inner.layout.num_envs;
         let mut rows = Vec::new();
         for env in 0..n {
@@ -312,21 +326,23 @@ impl Engine {
     /// The value of a parameter in each environment.
     fn param(&self, name: &str) -> PyResult<Vec<f64>> {
         let inner = self.lock()?;
-        let batch = inner.batch()?;
-        (0..inner.layout.num_envs).map(|env| batch.param(name, env).map_err(to_python)).collect()
+        let batch = inner.sound_batch()?;
+        (0..inner.layout.num_envs).map(|env| batch.param(name, env).map_err(no_attribute)).collect()
     }
 
     /// Sets a parameter: one value for all, or one for each.
     fn set_param(&self, py: Python<'_>, name: &str, values: Vec<f64>) -> PyResult<()> {
         let mut inner = self.lock()?;
         inner.check_usable()?;
+        // Asked for first, since an unknown name is another mistake here than in a constructor.
+        inner.batch()?.param(name, 0).map_err(no_attribute)?;
         inner.run(py, |inner| inner.batch_mut().set_param(name, &values))
     }
 
     /// Everything needed to go on from here.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let inner = self.lock()?;
-        let batch = inner.batch()?.snapshot();
+        let batch = inner.sound_batch()?.snapshot();
         let header =
             Header { autoreset: format!("{:?}", inner.autoreset), was_reset: inner.was_reset, steps: inner.steps };
         Ok(PyBytes::new(py, &snapshot::encode(SNAPSHOT_KIND, &header, &[&batch])))
@@ -369,7 +385,7 @@ impl Engine {
                 "<Engine of {} {}, {:?}>",
                 inner.layout.num_envs,
                 inner.recipe.entry.spec().name,
-                self.autoreset
+                inner.autoreset
             ),
             Err(_) => "<Engine at work>".to_owned(),
         }
@@ -395,6 +411,17 @@ impl Inner {
         self.batch.as_deref().ok_or_else(|| gymnasium("ClosedEnvironmentError", "this environment is closed"))
     }
 
+    /// The batch of an environment that is neither closed nor broken.
+    fn sound_batch(&self) -> PyResult<&dyn Batch> {
+        let batch = self.batch()?;
+        if self.broken {
+            return Err(PyRuntimeError::new_err(
+                "this environment cannot be used any more: it failed in an earlier call",
+            ));
+        }
+        Ok(batch)
+    }
+
     /// The batch; callers have checked that there is one.
     pub(crate) fn batch_mut(&mut self) -> &mut dyn Batch {
         self.batch.as_deref_mut().expect("checked at the door")
@@ -405,12 +432,7 @@ impl Inner {
     }
 
     fn check_usable(&mut self) -> PyResult<()> {
-        self.batch()?;
-        if self.broken {
-            return Err(PyRuntimeError::new_err(
-                "this environment cannot be used any more: it failed in an earlier call",
-            ));
-        }
+        self.sound_batch()?;
         self.survive_fork().map_err(to_python)
     }
 
@@ -544,11 +566,11 @@ impl Inner {
         let out = unsafe { frame.out(layout, hidden) };
         let actions = actions.of_step(batch.spec(), n, 0);
         batch.step_into(actions, out)?;
-        // SAFETY: as above; what was written is only read here.
-        let seen = unsafe { frame.results(layout) };
+        // SAFETY: as above.
+        unsafe { frame.put_flags(layout, hidden) };
         std::mem::swap(&mut self.skipped, &mut self.ended);
         let mut any_done = false;
-        for ((done, terminated), truncated) in self.done.iter_mut().zip(seen.terminated).zip(seen.truncated) {
+        for ((done, terminated), truncated) in self.done.iter_mut().zip(&hidden.terminated).zip(&hidden.truncated) {
             *done = terminated | truncated;
             any_done |= *done;
         }
@@ -567,8 +589,6 @@ impl Inner {
     /// What a step entails besides its results: ends, masks, pictures.
     fn look_after(&mut self, frame: Frame) -> phalanx_core::Result<()> {
         let batch = self.batch.as_deref_mut().expect("checked at the door");
-        // SAFETY: the frame is this call's own until Python gets it.
-        let seen = unsafe { frame.results(&self.layout) };
         let shown = &mut self.shown;
         if shown.counts_episodes() {
             shown.note_episodes(&self.done, &self.skipped, self.autoreset);
@@ -577,7 +597,7 @@ impl Inner {
         if self.any_done && starts_here && batch.autoreset() == Autoreset::Disabled {
             batch.action_masks_into(&mut shown.final_masks)?;
             batch.observe_into(self.hidden.final_obs.all())?;
-            // SAFETY: as above.
+            // SAFETY: the frame is this call's own until Python gets it.
             batch.reset_into(Reset::Mask(&self.done), unsafe { frame.obs(&self.layout) })?;
         }
         if shown.mask_len.is_some() {
@@ -594,6 +614,8 @@ impl Inner {
         }
         if let Some(pictures) = &mut self.pictures {
             let components = batch.spec().action.components();
+            // SAFETY: as above.
+            let rewards = unsafe { frame.rewards(&self.layout) };
             for env in 0..self.layout.num_envs {
                 let observation = obs[env * self.layout.dim..(env + 1) * self.layout.dim].to_vec();
                 let starts = self.skipped[env] || (starts_here && self.done[env]);
@@ -604,9 +626,9 @@ impl Inner {
                     Moment {
                         observation,
                         action: self.actions.row(env, components),
-                        reward: f64::from(seen.rewards[env]),
-                        terminated: seen.terminated[env],
-                        truncated: seen.truncated[env],
+                        reward: f64::from(rewards[env]),
+                        terminated: self.hidden.terminated[env],
+                        truncated: self.hidden.truncated[env],
                         ..Moment::default()
                     }
                 };
@@ -686,6 +708,21 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.leave_threads_of_other_processes();
     }
+}
+
+/// Refuses environments whose observations alone would not fit into memory.
+fn check_room(spec: &EnvSpec, num_envs: usize) -> PyResult<()> {
+    let Some(available) = phalanx_lab::memory::available_bytes() else { return Ok(()) };
+    // Those that are returned and those of ends; states, which take more or less, are not counted.
+    let row = spec.observation.dim() * element_bytes(spec.observation.element);
+    let needed = 2 * row as u128 * num_envs as u128;
+    if needed <= u128::from(available) {
+        return Ok(());
+    }
+    Err(PyMemoryError::new_err(format!(
+        "{num_envs} environments of {} need more than {needed} bytes, but {available} are available",
+        spec.name
+    )))
 }
 
 /// The number of set flags, a few bytes at a time, which is how the compiler makes lanes of it.

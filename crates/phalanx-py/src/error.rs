@@ -2,7 +2,7 @@
 
 use phalanx_core::Error;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -11,11 +11,19 @@ pub(crate) fn to_python(error: Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::UnknownName { kind: "environment", .. } => gymnasium("NameNotFound", message),
+        // Keywords of a constructor; names elsewhere are values like others.
         Error::UnknownName { kind: "parameter" | "option", .. } => PyTypeError::new_err(message),
-        Error::UnknownName { .. } => PyKeyError::new_err(message),
         Error::ActionKind { .. } => PyTypeError::new_err(message),
         Error::ResetNeeded { .. } => gymnasium("ResetNeeded", message),
         _ => PyValueError::new_err(message),
+    }
+}
+
+/// The exception where a name is asked of an environment as one of its attributes.
+pub(crate) fn no_attribute(error: Error) -> PyErr {
+    match error {
+        Error::UnknownName { .. } => PyAttributeError::new_err(error.to_string()),
+        other => to_python(other),
     }
 }
 

@@ -34,11 +34,7 @@ impl Layout {
     }
 
     pub(crate) fn obs_bytes(&self) -> usize {
-        let component = match self.element {
-            Element::F32 => size_of::<f32>(),
-            Element::I8 => size_of::<i8>(),
-        };
-        self.num_envs * self.dim * component
+        self.num_envs * self.dim * element_bytes(self.element)
     }
 
     /// Where the flags lie behind the rewards: terminated, truncated, the end.
@@ -58,6 +54,14 @@ impl Layout {
             Element::F32 => array::<f32>(keeper, 0, shape),
             Element::I8 => array::<i8>(keeper, 0, shape),
         }
+    }
+}
+
+/// The size of a component of an observation.
+pub(crate) fn element_bytes(element: Element) -> usize {
+    match element {
+        Element::F32 => size_of::<f32>(),
+        Element::I8 => size_of::<i8>(),
     }
 }
 
@@ -118,6 +122,9 @@ pub(crate) struct Hidden {
     pub(crate) final_lengths: Vec<u32>,
     pub(crate) final_costs: Vec<u32>,
     pub(crate) violations: Vec<u32>,
+    /// The flags of the last step: what Python sees of them is a copy, which Python may write to at any time.
+    pub(crate) terminated: Vec<bool>,
+    pub(crate) truncated: Vec<bool>,
 }
 
 impl Hidden {
@@ -130,6 +137,8 @@ impl Hidden {
             final_lengths: vec![0; n],
             final_costs: vec![0; safe],
             violations: vec![0; safe],
+            terminated: vec![false; n],
+            truncated: vec![false; n],
         }
     }
 }
@@ -149,42 +158,47 @@ impl Frame {
     ///
     /// The frame's blocks must be alive, of this layout, and used by nobody else for as long as the result is.
     pub(crate) unsafe fn out<'a>(self, layout: &Layout, hidden: &'a mut Hidden) -> StepOut<'a> {
-        let (n, (terminated, truncated, end)) = (layout.num_envs, layout.flag_offsets());
-        // SAFETY: within the block by the layout; zeros are flags, whatever Python has written here before.
+        // SAFETY: within the block by the layout.
+        let rewards = unsafe { std::slice::from_raw_parts_mut(self.flags.cast(), layout.num_envs) };
+        StepOut {
+            // SAFETY: as the caller promises.
+            obs: unsafe { self.obs(layout) },
+            rewards,
+            terminated: &mut hidden.terminated,
+            truncated: &mut hidden.truncated,
+            violations: &mut hidden.violations,
+            final_obs: hidden.final_obs.all(),
+            final_returns: &mut hidden.final_returns,
+            final_lengths: &mut hidden.final_lengths,
+            final_costs: &mut hidden.final_costs,
+        }
+    }
+
+    /// Shows the flags of a step that was made.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Frame::out`].
+    pub(crate) unsafe fn put_flags(self, layout: &Layout, hidden: &Hidden) {
+        let (n, (terminated, truncated, _)) = (layout.num_envs, layout.flag_offsets());
+        // SAFETY: within the block by the layout; the engine's own memory is another.
         unsafe {
-            self.flags.add(terminated).write_bytes(0, end - terminated);
-            StepOut {
-                obs: self.obs(layout),
-                rewards: std::slice::from_raw_parts_mut(self.flags.cast(), n),
-                terminated: std::slice::from_raw_parts_mut(self.flags.add(terminated).cast(), n),
-                truncated: std::slice::from_raw_parts_mut(self.flags.add(truncated).cast(), n),
-                violations: &mut hidden.violations,
-                final_obs: hidden.final_obs.all(),
-                final_returns: &mut hidden.final_returns,
-                final_lengths: &mut hidden.final_lengths,
-                final_costs: &mut hidden.final_costs,
-            }
+            self.flags.add(terminated).copy_from_nonoverlapping(hidden.terminated.as_ptr().cast(), n);
+            self.flags.add(truncated).copy_from_nonoverlapping(hidden.truncated.as_ptr().cast(), n);
         }
     }
 
     /// # Safety
     ///
     /// As for [`Frame::out`], by which the frame must have been filled, but others may read.
-    pub(crate) unsafe fn results<'a>(self, layout: &Layout) -> Results<'a> {
-        let (n, (terminated, truncated, _)) = (layout.num_envs, layout.flag_offsets());
-        // SAFETY: within the block by the layout; flags were written as such.
-        unsafe {
-            Results {
-                rewards: std::slice::from_raw_parts(self.flags.cast(), n),
-                terminated: std::slice::from_raw_parts(self.flags.add(terminated).cast(), n),
-                truncated: std::slice::from_raw_parts(self.flags.add(truncated).cast(), n),
-            }
-        }
+    pub(crate) unsafe fn rewards<'a>(self, layout: &Layout) -> &'a [f32] {
+        // SAFETY: within the block by the layout; all bits are values.
+        unsafe { std::slice::from_raw_parts(self.flags.cast(), layout.num_envs) }
     }
 
     /// # Safety
     ///
-    /// As for [`Frame::results`].
+    /// As for [`Frame::rewards`].
     pub(crate) unsafe fn seen<'a>(self, layout: &Layout) -> ObsRef<'a> {
         let len = layout.num_envs * layout.dim;
         // SAFETY: the block has room for as many components.
@@ -225,14 +239,6 @@ impl ObsRef<'_> {
             Self::I8(obs) => obs.iter().map(|cell| f32::from(*cell)).collect(),
         }
     }
-}
-
-/// Rewards and flags that were written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Results<'a> {
-    pub(crate) rewards: &'a [f32],
-    pub(crate) terminated: &'a [bool],
-    pub(crate) truncated: &'a [bool],
 }
 
 /// Where frames come from.

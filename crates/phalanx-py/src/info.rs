@@ -89,12 +89,10 @@ impl Shown {
         }
     }
 
-    /// X, player 0, moves first, so it is its turn when both have as many marks.
     pub(crate) fn look_whose_turn(&mut self, obs: &[f32], dim: usize) {
         std::mem::swap(&mut self.mover, &mut self.turn);
         for (turn, row) in self.turn.iter_mut().zip(obs.chunks_exact(dim)) {
-            let marks = |mark: f32| row[..9].iter().filter(|cell| **cell == mark).count();
-            *turn = u8::from(marks(1.0) != marks(2.0));
+            *turn = turn_of(row);
         }
     }
 
@@ -104,6 +102,12 @@ impl Shown {
         let other = if self.plays_both && reward < 0.0 { 0.0 } else { 0.0 - reward };
         if self.mover[env] == 0 { [reward, other] } else { [other, reward] }
     }
+}
+
+/// X, player 0, moves first, so it is its turn when both have as many marks.
+fn turn_of(board: &[f32]) -> u8 {
+    let marks = |mark: f32| board[..9].iter().filter(|cell| **cell == mark).count();
+    u8::from(marks(1.0) != marks(2.0))
 }
 
 /// The info of a step.
@@ -122,7 +126,7 @@ pub(crate) fn of_step<'py>(
     let stepped: Vec<bool> = inner.skipped.iter().map(|skipped| !skipped).collect();
     put_masks(&info, shown, &shown.masks, &vec![true; n])?;
     if shown.is_a_game {
-        put_turns(&info, shown, &vec![true; n])?;
+        put_turns(&info, &shown.turn, &vec![true; n])?;
     }
     // Nothing is said of nobody.
     if stepped.contains(&true) {
@@ -135,10 +139,8 @@ pub(crate) fn of_step<'py>(
         return Ok(info);
     }
     let (done, hidden) = (&inner.done, &inner.hidden);
-    let kept = |value: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        (0..n).map(|env| if done[env] { value(env) } else { 0.0 }).collect()
-    };
-    let costs = (!shown.constraints.is_empty()).then(|| kept(&|env| f64::from(hidden.final_costs[env])));
+    let kept = |value: &dyn Fn(usize) -> f64| of_ended(done, value);
+    let costs = episode_costs(inner);
     if shown.episode_stats {
         let episode = PyDict::new(py);
         episode.set_item(intern!(py, "r"), kept(&|env| f64::from(hidden.final_returns[env])).into_pyarray(py))?;
@@ -167,7 +169,7 @@ pub(crate) fn of_reset<'py>(py: Python<'py>, inner: &Inner, mask: Option<&[bool]
         let chosen = mask.unwrap_or(&all);
         put_masks(&info, shown, &shown.masks, chosen)?;
         if shown.is_a_game {
-            put_turns(&info, shown, chosen)?;
+            put_turns(&info, &shown.turn, chosen)?;
         }
     }
     Ok(info)
@@ -252,8 +254,8 @@ fn put_costs(info: &Bound<'_, PyDict>, inner: &Inner, chosen: &[bool]) -> PyResu
     put(info, "violation", any.into_pyarray(py), chosen)
 }
 
-fn put_turns(info: &Bound<'_, PyDict>, shown: &Shown, chosen: &[bool]) -> PyResult<()> {
-    let turns = shown.turn.iter().zip(chosen).map(|(turn, chosen)| if *chosen { i64::from(*turn) } else { 0 });
+fn put_turns(info: &Bound<'_, PyDict>, turns: &[u8], chosen: &[bool]) -> PyResult<()> {
+    let turns = turns.iter().zip(chosen).map(|(turn, chosen)| if *chosen { i64::from(*turn) } else { 0 });
     put(info, "to_move", turns.collect::<Vec<_>>().into_pyarray(info.py()), chosen)
 }
 
@@ -262,6 +264,25 @@ fn put_rewards(info: &Bound<'_, PyDict>, shown: &Shown, rewards: &Bound<'_, PyAn
     let both = |env: usize| if chosen[env] { shown.both_rewards(env, rewards[env]) } else { [0.0; 2] };
     let both: Vec<f32> = (0..chosen.len()).flat_map(both).collect();
     put(info, "rewards_all", both.into_pyarray(info.py()).reshape([chosen.len(), 2])?, chosen)
+}
+
+/// A value of each environment whose episode has ended, 0 of the others.
+fn of_ended(done: &[bool], value: &dyn Fn(usize) -> f64) -> Vec<f64> {
+    done.iter().enumerate().map(|(env, done)| if *done { value(env) } else { 0.0 }).collect()
+}
+
+/// What episodes that have ended cost, if anything can.
+fn episode_costs(inner: &Inner) -> Option<Vec<f64>> {
+    let costs = &inner.hidden.final_costs;
+    (!costs.is_empty()).then(|| of_ended(&inner.done, &|env| f64::from(costs[env])))
+}
+
+/// Whose turn it would be in last states.
+fn last_turns(inner: &Inner) -> Vec<u8> {
+    match &inner.hidden.final_obs {
+        ObsVec::F32(boards) => boards.chunks_exact(inner.layout.dim).map(turn_of).collect(),
+        ObsVec::I8(_) => unreachable!("boards are real numbers"),
+    }
 }
 
 /// The last observations and infos of episodes that have ended while new ones have begun.
@@ -287,8 +308,12 @@ fn put_finals(info: &Bound<'_, PyDict>, inner: &Inner, rewards: &Bound<'_, PyAny
     let last = PyDict::new(py);
     put_masks(&last, shown, &shown.final_masks, done)?;
     put_costs(&last, inner, done)?;
+    if let Some(costs) = episode_costs(inner).filter(|_| !shown.episode_stats) {
+        put(&last, "episode_cost", costs.into_pyarray(py), done)?;
+    }
     if shown.is_a_game {
         put_rewards(&last, shown, rewards, done)?;
+        put_turns(&last, &last_turns(inner), done)?;
     }
     put(info, "final_info", last, done)
 }

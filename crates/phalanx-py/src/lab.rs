@@ -29,6 +29,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_records, module)?)?;
     module.add_function(wrap_pyfunction!(device_info, module)?)?;
     module.add_function(wrap_pyfunction!(format_number, module)?)?;
+    module.add_function(wrap_pyfunction!(allocations, module)?)?;
     Ok(())
 }
 
@@ -140,4 +141,10 @@ fn device_info() -> String {
 #[pyfunction]
 fn format_number(number: f64) -> String {
     short(number)
+}
+
+/// Allocations of this module so far, for the test that a step makes none.
+#[pyfunction]
+fn allocations() -> u64 {
+    ALLOCATOR.counts().allocations
 }

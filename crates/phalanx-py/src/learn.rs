@@ -1,6 +1,9 @@
 //! Training and evaluation: what `phalanx.training` and `phalanx.results` are made of.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
@@ -333,9 +336,9 @@ impl Watcher {
             told.set_item("eval_return", now.eval_return)?;
             told.set_item("checkpoint", now.stored.map(step_name))?;
             told.set_item("run_dir", self.run_dir.as_ref())?;
-            // Only `False` ends a run: most callbacks return nothing.
+            // Only `False` ends a run, be it Python's or NumPy's: most callbacks return nothing, some by chance a 0.
             let answer = callback.bind(py).call1((told,))?;
-            Ok(answer.is_none() || answer.is_truthy()?)
+            Ok(answer.extract::<bool>().unwrap_or(true))
         })
     }
 }
@@ -452,16 +455,32 @@ fn evaluate_agent<'py>(
     save_episodes: Option<PathBuf>,
 ) -> PyResult<Bound<'py, PyDict>> {
     Registered::find(&config.0.env.name).map_err(raised_by_workbench)?;
-    let found = py.detach(|| {
+    let (stop, agent_state) = (AtomicBool::new(false), agent_state.map(|state| state.0.clone()));
+    let play = || {
         let environments = Registered::find(&config.0.env.name).expect("it was found");
-        let options = EvalOptions {
-            agent_state: agent_state.map(|state| state.0.clone()),
-            return_episodes,
-            save_episodes: save_episodes.as_deref(),
-            host: host(),
-        };
+        let save_episodes = save_episodes.as_deref();
+        let options = EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop: Some(&stop) };
         evaluate(&config.0, &environments, options)
+    };
+    // Only the thread that Python is in hears signals, so the episodes are played in another.
+    let (found, interrupt) = py.detach(|| {
+        std::thread::scope(|scope| {
+            let player = scope.spawn(play);
+            let (mut interrupt, start) = (None, Instant::now());
+            while !player.is_finished() {
+                // What is over soon is not waited for; whoever plays long is looked at now and then.
+                std::thread::sleep(LOOK.min(start.elapsed() / 16));
+                if interrupt.is_none() && start.elapsed() >= LOOK {
+                    interrupt = Python::attach(|py| py.check_signals()).err();
+                    stop.store(interrupt.is_some(), Relaxed);
+                }
+            }
+            (player.join().unwrap_or_else(|panic| resume_unwind(panic)), interrupt)
+        })
     });
+    if let Some(interrupt) = interrupt {
+        return Err(interrupt);
+    }
     let found = found.map_err(raised)?;
     let told = PyDict::new(py);
     for (name, value) in [

@@ -22,6 +22,16 @@ pub(crate) struct Recipe {
     threads: usize,
 }
 
+/// The environment of a name, which may have the prefix under which Gymnasium knows it.
+pub(crate) fn find(id: &str) -> Result<&'static Entry> {
+    registry::find(id.strip_prefix("phalanx/").unwrap_or(id))
+}
+
+/// Threads that can run at once here: what the system, its control groups and the affinity of the process allow.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What a user chose by name.
 pub(crate) struct Choices<'a> {
     pub(crate) num_envs: usize,
@@ -34,15 +44,14 @@ pub(crate) struct Choices<'a> {
 }
 
 impl Recipe {
-    /// `id` may have the prefix under which Gymnasium knows it.
+    /// Checks what can be checked before anything is built.
     pub(crate) fn new(id: &str, choices: Choices<'_>) -> Result<Self> {
-        let entry = registry::find(id.strip_prefix("phalanx/").unwrap_or(id))?;
+        let entry = find(id)?;
         let modes = SafetyMode::NAMES;
         let mode = modes.iter().find(|(name, _)| *name == choices.safety).map(|(_, mode)| *mode);
         let mode =
             mode.ok_or_else(|| Error::unknown("safety mode", choices.safety, None, modes.map(|(name, _)| name)))?;
         let constraints = choices.constraints.iter().map(|text| Constraint::parse(text)).collect::<Result<_>>()?;
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             choices.threads.unwrap_or_else(|| if choices.num_envs < ENVS_WORTH_A_THREAD { 1 } else { cores() });
         if !(1..=MAX_THREADS).contains(&threads) {

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use numpy::{IntoPyArray, PyArrayMethods};
 use phalanx_core::batch::{Autoreset, Batch, Reset, StepOut};
-use phalanx_core::space::{ActionSpace, EnvSpec};
+use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec};
 use phalanx_core::stats::{EpisodeStats, MeanStd};
 use phalanx_lab::case::rule_of_thumb;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::actions::ActionBuffer;
+use crate::actions::{ActionBuffer, in_step};
 use crate::engine::Inner;
 use crate::error::to_python;
 use crate::frame::{Hidden, Layout, ObsVec};
@@ -67,17 +67,25 @@ pub(crate) fn run<'py>(
             let spec = inner.batch()?.spec();
             let mut buffer = ActionBuffer::new(spec);
             buffer.read(actions, spec, &[steps, n])?;
+            buffer.check(spec, steps, n)?;
             given = Some(buffer);
         }
         let mut tape = Tape::new(inner, steps, record)?;
+        // Whether a move is legal shows only when it is made; then all that went before is undone.
+        let masked = given.is_some() && inner.batch()?.spec().action_mask == ActionMask::Binding;
+        let before = masked.then(|| inner.batch().map(Batch::snapshot)).transpose()?;
         while made < steps {
             let now = made..steps.min(made + chunk);
             made = now.end;
             inner.run(py, |inner| {
-                now.into_iter().try_for_each(|step| {
+                let done = now.into_iter().try_for_each(|step| {
                     let policy = given.as_ref().map_or(Decider::Policy(policy, arguments), Decider::Given);
-                    tape.step(inner, step, policy, &mut told)
-                })
+                    tape.step(inner, step, policy, &mut told).map_err(|error| in_step(step, error))
+                });
+                if let (Err(_), Some(before)) = (&done, &before) {
+                    inner.batch_mut().restore(before)?;
+                }
+                done
             })?;
             if let Err(interrupt) = py.check_signals() {
                 inner.run(py, |inner| inner.catch_up(made as u64))?;
@@ -97,6 +105,30 @@ pub(crate) fn run<'py>(
     result.set_item("wall_seconds", wall)?;
     result.set_item("steps_per_second", (steps * n) as f64 / wall)?;
     Ok(result)
+}
+
+/// Refuses arrays that would not fit into memory: systems promise more than they have, and end who takes it.
+fn check_room(layout: &Layout, spec: &EnvSpec, steps: usize) -> PyResult<()> {
+    let n = layout.num_envs;
+    let action = size_of::<i32>() + if spec.action.is_discrete() { size_of::<i64>() } else { 0 };
+    let cost = if spec.constraints.is_empty() { 0 } else { size_of::<u32>() + size_of::<f64>() };
+    let per_step = layout.obs_bytes() + n * (size_of::<f32>() + 2 + cost + spec.action.components() * action);
+    let bytes = steps.checked_add(1).and_then(|rows| rows.checked_mul(per_step));
+    let what = format!("a recorded roll-out of {steps} steps x {n} environments");
+    let needed =
+        bytes.map_or_else(|| format!("{:.1e} bytes", steps as f64 * per_step as f64), |b| format!("{b} bytes"));
+    let refused = |there: String| {
+        PyMemoryError::new_err(format!("{what} needs {needed}, but {there}: record fewer steps at a time"))
+    };
+    if let Some(available) = phalanx_lab::memory::available_bytes()
+        && bytes.is_none_or(|bytes| bytes as u64 > available)
+    {
+        return Err(refused(format!("{available} are available")));
+    }
+    if bytes.is_none_or(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_err()) {
+        return Err(refused("there are not as many".to_owned()));
+    }
+    Ok(())
 }
 
 /// What the episodes of a roll-out came to.
@@ -163,6 +195,9 @@ impl Tape {
     fn new(inner: &Inner, steps: usize, records: bool) -> PyResult<Self> {
         let (batch, layout) = (inner.batch()?, inner.layout.clone());
         let spec = batch.spec();
+        if records {
+            check_room(&layout, spec, steps)?;
+        }
         let (n, rows) = (layout.num_envs, if records { steps } else { 1 });
         let mut obs = ObsVec::new(layout.element, (rows + usize::from(records)) * n * layout.dim);
         batch.observe_into(obs.rows(0, n * layout.dim)).map_err(to_python)?;

@@ -20,7 +20,8 @@ pub fn register() -> Result<()> {
 
 /// `room_heating._room_heating`: all that `phalanx._phalanx` has, and our environment in its registry.
 #[cfg(feature = "python")]
-#[pyo3::pymodule]
+// Free-threaded builds have not been tested yet, so they run this module with the lock.
+#[pyo3::pymodule(gil_used = true)]
 fn _room_heating(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
     register().map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
     _phalanx::populate(module)

@@ -29,8 +29,24 @@ def test_i1_it_is_a_vecenv_with_single_spaces():
     env = make()
     assert isinstance(env, VecEnv) and env.num_envs == 4
     assert env.observation_space.shape == (4,) and env.action_space == gymnasium.spaces.Discrete(2)
-    with pytest.raises(ValueError, match="SameStep"):
-        phalanx.to_sb3(phalanx.make_vec("CartPole-v1", 2))
+
+
+def test_i1_an_environment_in_another_mode_is_made_anew():
+    given = phalanx.make_vec("CartPole-v1", 2, gravity=[5.0, 6.0], max_episode_steps=9)
+    given.set_attr("length", [0.4, 0.6])
+    env = phalanx.to_sb3(given)
+    assert env.env is not given and env.get_attr("gravity") == [5.0, 6.0]
+    assert env.get_attr("length") == pytest.approx([0.4, 0.6])
+    assert given.metadata["autoreset_mode"].value == "NextStep"
+    check_sb3_vecenv(env)
+
+
+@pytest.mark.parametrize(("kwargs", "words"), [({"copy": False}, "copy=True"), ({"final_obs_dense": True}, "final_obs")])
+def test_i1_environments_that_would_mislead_are_refused(kwargs, words):
+    with pytest.raises(ValueError, match=words):
+        make(**kwargs)
+    with pytest.raises(ValueError, match=words):
+        phalanx.to_sb3(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep", **kwargs))
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), [("CartPole-v1", {}), ("TicTacToe-v0", {}), ("Pendulum-v1", {"max_episode_steps": 9})])
@@ -45,6 +61,34 @@ def test_i3_truncation_bootstraps():
         _, _, dones, infos = env.step(np.zeros((2, 1)))
         assert [info["TimeLimit.truncated"] for info in infos] == [step == 5] * 2 and dones.all() == (step == 5)
     assert all(info["terminal_observation"].shape == (3,) for info in infos)
+
+
+def test_i3_the_value_target_includes_the_value_of_the_last_state():
+    """On a task that only time ends, the stored reward of a last step is the reward plus gamma times V(last state)."""
+    env = make("Pendulum-v1", 2, max_episode_steps=5)
+    rewards, lasts = [], []
+    original = env.step_wait
+
+    def recorded():
+        result = original()
+        rewards.append(result[1].copy())
+        lasts.append([info.get("terminal_observation") for info in result[3]])
+        return result
+
+    env.step_wait = recorded
+    model = PPO("MlpPolicy", env, n_steps=10, batch_size=10, n_epochs=1, gamma=0.9, device="cpu", seed=0)
+    # The values are those of the policy that collected, so it must not learn in between.
+    model.train = lambda: None
+    model.learn(20)
+    stored = model.rollout_buffer.rewards
+    assert stored.shape == (10, 2)
+    for step in range(10):
+        expected = rewards[step].copy()
+        if step % 5 == 4:
+            observations, _ = model.policy.obs_to_tensor(np.stack(lasts[step]))
+            expected += 0.9 * model.policy.predict_values(observations).detach().numpy()[:, 0]
+            assert not np.allclose(stored[step], rewards[step])
+        np.testing.assert_allclose(stored[step], expected, rtol=1e-5)
 
 
 def test_i4_the_rollout_buffer_holds_the_trajectory():
@@ -115,6 +159,20 @@ def test_i8_the_return_on_cartpole_rises():
     model.learn(2_048)
     before = np.mean([episode["r"] for episode in model.ep_info_buffer])
     model.learn(40_000)
+    after = np.mean([episode["r"] for episode in model.ep_info_buffer])
+    assert after > 2 * before
+
+
+def test_i8_the_return_of_dqn_rises():
+    env = VecMonitor(make(num_envs=4))
+    model = DQN(
+        "MlpPolicy", env, learning_rate=2.3e-3, batch_size=64, buffer_size=20_000, learning_starts=500, gamma=0.99,
+        target_update_interval=10, train_freq=64, gradient_steps=64, exploration_fraction=0.16,
+        exploration_final_eps=0.04, policy_kwargs={"net_arch": [64, 64]}, device="cpu", seed=1,
+    )
+    model.learn(2_000)
+    before = np.mean([episode["r"] for episode in model.ep_info_buffer])
+    model.learn(18_000, reset_num_timesteps=False)
     after = np.mean([episode["r"] for episode in model.ep_info_buffer])
     assert after > 2 * before
 

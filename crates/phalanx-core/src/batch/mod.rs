@@ -91,9 +91,9 @@ impl<'a> Actions<'a> {
         }
     }
 
-    /// Checks that these are actions of `spec` for `num_envs` environments.
+    /// Checks that these are actions of `spec` for `num_envs` environments, as every step does first.
     #[inline]
-    pub(crate) fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
+    pub fn check(&self, spec: &EnvSpec, num_envs: usize) -> Result<()> {
         let same_kind = matches!(self, Self::Discrete(_)) == spec.action.is_discrete();
         if !same_kind {
             return Err(Error::ActionKind {
