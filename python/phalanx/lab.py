@@ -47,7 +47,8 @@ FilePath = str | os.PathLike[str]
 Result = dict[str, Any]
 
 MIB = 1_048_576
-BASELINE = "baseline_results.json"
+# Not the file of `phalanx bench suite --save-baseline`, whose format is another.
+BASELINE = "python_baseline_results.json"
 
 
 def benchmark_function(
@@ -224,7 +225,7 @@ class BenchmarkSuite:
     def save_results(self, path: FilePath | None = None) -> Path:
         """Write the report: to ``path``, or to a new file of the output folder."""
         if path is None:
-            path = Path(self.output_dir) / f"benchmark_results_{time.strftime('%Y%m%d_%H%M%S')}.json"
+            path = _new_file(Path(self.output_dir), f"benchmark_results_{time.strftime('%Y%m%d_%H%M%S')}")
         return _write_json(Path(path), self.report())
 
     def save_baseline(self, path: FilePath | None = None) -> Path:
@@ -254,6 +255,20 @@ class BenchmarkSuite:
 
     def _baseline(self, path: FilePath | None) -> Path:
         return Path(self.output_dir) / BASELINE if path is None else Path(path)
+
+
+def _new_file(folder: Path, stem: str) -> Path:
+    """A file that nothing had before: a stored run never changes. Two of one second get a number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        path = folder / (f"{stem}_{number}.json" if number else f"{stem}.json")
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
 
 
 def _write_json(path: Path, value: object) -> Path:

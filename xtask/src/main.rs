@@ -96,7 +96,7 @@ fn every_test() -> ExitCode {
 }
 
 fn oracles() -> ExitCode {
-    let mut run = Run::new(6);
+    let mut run = Run::new(7);
     oracle_steps(&Workspace::of_this_program(), &mut run);
     run.finish()
 }
@@ -122,6 +122,7 @@ fn oracle_steps(workspace: &Workspace, run: &mut Run) {
     let gradients = workspace.release_binary("examples/gradients");
     for (name, script, option, program) in [
         ("Gymnasium parity", gymnasium.join("parity.py"), "--phalanx", &phalanx),
+        ("Gymnasium comparison", gymnasium.join("comparison.py"), "--phalanx", &phalanx),
         ("SciPy oracle", scipy.join("check.py"), "--phalanx", &phalanx),
         ("autograd oracle", autograd.join("check.py"), "--gradients", &gradients),
     ] {

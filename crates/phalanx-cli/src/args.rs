@@ -302,7 +302,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show no progress; `render` then prints nothing but JSON
+    /// Show no progress, and nothing of files that were written
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

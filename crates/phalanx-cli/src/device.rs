@@ -21,18 +21,20 @@ pub(crate) struct DeviceArgs {
 impl DeviceArgs {
     /// The name of the device, after what the user says in any way.
     pub(crate) fn resolve(&self) -> Result<&'static str, Failure> {
-        if let Some(device) = &self.device {
-            return named("--device", device);
+        self.device.as_ref().map_or_else(of_variables, |device| named("--device", device))
+    }
+}
+
+/// The name of the device by the variables alone, for commands that have no flag for it.
+pub(crate) fn of_variables() -> Result<&'static str, Failure> {
+    match (variable(VARIABLE), variable(JAX_VARIABLE)) {
+        (Some(name), _) => named(VARIABLE, &name),
+        (None, Some(name)) => {
+            let device = named(JAX_VARIABLE, &name)?;
+            say!("note: the device is {device}, as {JAX_VARIABLE} says; {VARIABLE} is Phalanx's own variable");
+            Ok(device)
         }
-        match (variable(VARIABLE), variable(JAX_VARIABLE)) {
-            (Some(name), _) => named(VARIABLE, &name),
-            (None, Some(name)) => {
-                let device = named(JAX_VARIABLE, &name)?;
-                say!("note: the device is {device}, as {JAX_VARIABLE} says; {VARIABLE} is Phalanx's own variable");
-                Ok(device)
-            }
-            (None, None) => Ok("cpu"),
-        }
+        (None, None) => Ok("cpu"),
     }
 }
 

@@ -56,7 +56,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether a command computes much and has no `--device` of its own, so that the variables alone say what with.
+fn computes(command: &Command) -> bool {
+    match command {
+        Command::Rollout(_) | Command::Train(_) | Command::Evaluate(_) | Command::Sweep(_) => true,
+        Command::Demo(args) => args.command.is_none(),
+        Command::Autotune(args) => args.measures(),
+        Command::Bench(args) => args.computes(),
+        _ => false,
+    }
+}
+
 fn run(cli: Cli, start: Instant) -> Result<(), Failure> {
+    if computes(&cli.command) {
+        device::of_variables()?;
+    }
     match cli.command {
         Command::Envs(args) => commands::envs::run(&args),
         Command::Rollout(args) => commands::rollout::run(&args, start),

@@ -208,7 +208,7 @@ fn every_command_with_a_chunk_size_can_tune_it_and_long_ones_can_be_watched() {
         let both = run(folder.path(), &[arguments, &["--auto-tune", "--scan-chunk-size", "8"]].concat());
         assert!(refusal(&both).contains("--scan-chunk-size is 8, but --auto-tune"));
 
-        let log = folder.path().join("metrics.jsonl");
+        let log = folder.path().join(format!("{}.jsonl", arguments[0]));
         let monitor = ["--monitor", "--metrics-log", log.to_str().unwrap()];
         let output = run(folder.path(), &[arguments, &monitor].concat());
         let said = String::from_utf8(output.stderr).unwrap();

@@ -2,9 +2,13 @@
 //!
 //! What they say about speed is shown by `cargo xtask lab-proof`, which takes its time.
 
+#[path = "../../phalanx-lab/tests/schema/mod.rs"]
+mod schema;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use schema::Schema;
 use serde_json::Value;
 
 const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
@@ -45,7 +49,8 @@ const TINY: [&str; 6] = ["--pairs", "2", "--samples", "24", "--sample-ms", "1"];
 #[test]
 fn a_build_against_itself_is_recorded_and_judged() {
     let folder = tempfile::tempdir().unwrap();
-    let more = ["--case", CASE, "--looks", "1", "--margin", "99", "--json", "--quiet", "--tag", "t"];
+    let about = ["--tag", "t", "--description", "some words"];
+    let more = [&["--case", CASE, "--looks", "1", "--margin", "99", "--json", "--quiet"], &about[..]].concat();
     let output = bench(folder.path(), &[&["ab", PHALANX, PHALANX][..], &TINY, &more].concat());
     let report = json(&output);
     assert!(stderr(&output).is_empty(), "{}", stderr(&output));
@@ -62,7 +67,18 @@ fn a_build_against_itself_is_recorded_and_judged() {
     assert_eq!(counts, [1, 1, 2 * 2 * 24, 2 + 2 * 2, 1], "two pairs of two processes with 24 samples");
     let open = records.iter().filter(|record| record["complete"] == false).count();
     assert_eq!(open, 2 * 2, "after each pair, and once without the mark when all is measured");
-    assert_eq!(records[0]["tags"][0], "t");
+    assert_eq!((&records[0]["tags"][0], &records[0]["description"]), (&"t".into(), &"some words".into()));
+    for side in ["a", "b"] {
+        let recorded = &records[0]["sides"][side];
+        assert_eq!((recorded["path"].as_str(), &recorded["build"]), (Some(PHALANX), &report[side]["build"]));
+        assert!(recorded["git"].is_object(), "{recorded}");
+    }
+    let schema = Schema::read();
+    for record in &records {
+        assert_eq!((schema.faults(record), schema.unlisted(record)), (vec![], vec![]), "{record}");
+    }
+    let cited = bench(folder.path(), &["cite", report["records"].as_str().unwrap()]);
+    assert!(cited.status.code() == Some(2) && stderr(&cited).contains("it compares builds"), "{}", stderr(&cited));
     let verdict = &records[records.len() - 1];
     assert_eq!(verdict["verdict"], case["finding"]["verdict"]);
     assert_eq!((&report["same_work"], &verdict["same_work"]), (&true.into(), &true.into()));
@@ -97,9 +113,106 @@ fn with_other_checksums(folder: &Path) -> PathBuf {
 /// A worker whose answers `sed` edits.
 fn edited(folder: &Path, command: &str) -> PathBuf {
     let forged = folder.join("forged");
-    std::fs::write(&forged, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | sed -u '{command}'\n")).unwrap();
-    make_executable(&forged);
+    forge(&forged, command);
     forged
+}
+
+fn forge(path: &Path, command: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n'{PHALANX}' \"$@\" | sed -u '{command}'\n")).unwrap();
+    make_executable(path);
+}
+
+/// Ten times what these fields of a worker's answers are.
+fn times_ten(fields: &[&str]) -> String {
+    fields.iter().map(|field| format!(r#"s/"{field}":\([0-9][0-9]*\)/"{field}":\10/g;"#)).collect()
+}
+
+/// A tenth of it.
+fn a_tenth(fields: &[&str]) -> String {
+    fields.iter().map(|field| format!(r#"s/"{field}":\([0-9][0-9]*\)[0-9]/"{field}":\1/g;"#)).collect()
+}
+
+#[test]
+fn a_build_that_is_ten_times_slower_has_regressed_and_one_that_is_faster_has_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let clocks = ["wall_ns", "cpu_ns"];
+    for (command, verdict, code) in [(times_ten(&clocks), "regressed", 10), (a_tenth(&clocks), "improved", 0)] {
+        let forged = edited(folder.path(), &command);
+        let arguments = ["ab", PHALANX, forged.to_str().unwrap(), "--case", CASE, "--pairs", "4", "--sample-ms", "1"];
+        // A pair that finds no steady ratio makes all of it noisy, which is no wrong answer, but none.
+        let mut outputs = (0..5).map(|_| bench(folder.path(), &[&arguments[..], &["--quiet"]].concat()));
+        let output = outputs.find(|output| output.status.code() != Some(12)).expect("an answer in five campaigns");
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}{}", stderr(&output));
+        let last = text.lines().last().unwrap();
+        assert!(last.starts_with(&format!("VERDICT {verdict} tier=1 ratio=")), "{text}");
+    }
+}
+
+#[test]
+fn a_suite_tells_how_severe_a_loss_is_and_what_got_faster() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = |more: &[&str]| {
+        let base = ["suite", "--categories", "startup", "--output-dir", "out", "--quiet", "--pairs", "12"];
+        bench(folder.path(), &[&base[..], &["--samples", "3", "--sample-ms", "1"], more].concat())
+    };
+    assert!(suite(&["--save-baseline"]).status.success());
+    let (file, kept) = (folder.path().join("out/baseline_results.json"), folder.path().join("out/baseline_phalanx"));
+    // The baseline's binary starts in a tenth of the time, or in ten times as much.
+    let keep = |command: &str| {
+        forge(&kept, command);
+        let mut report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let hash = phalanx_lab::hash::of_bytes(&std::fs::read(&kept).unwrap());
+        report["binary"]["hash"] = format!("xxh3:{hash}").into();
+        std::fs::write(&file, report.to_string()).unwrap();
+    };
+    keep(&a_tenth(&["startup_ns"]));
+    let slower = suite(&["--compare-baseline"]);
+    let text = stdout(&slower);
+    assert_eq!(slower.status.code(), Some(10), "{text}{}", stderr(&slower));
+    assert!(text.lines().any(|line| line.starts_with("REGRESSION: startup/CartPole-v1")), "{text}");
+    assert!(text.contains("regressed, high: throughput -") && !text.contains("IMPROVEMENT:"), "{text}");
+    keep(&times_ten(&["startup_ns"]));
+    let faster = suite(&["--compare-baseline"]);
+    let text = stdout(&faster);
+    assert_eq!(faster.status.code(), Some(0), "{text}{}", stderr(&faster));
+    assert!(text.lines().any(|line| line.starts_with("IMPROVEMENT: startup/CartPole-v1")), "{text}");
+    assert!(!text.contains("REGRESSION:"), "{text}");
+    let records = records(&folder.path().join("out"));
+    let methods = records.iter().filter(|record| record["type"] == "verdict").map(|record| &record["method"]);
+    assert!(methods.clone().count() > 1 && methods.clone().all(|method| method == "student" || method == "bootstrap"));
+}
+
+#[test]
+fn a_baseline_that_shares_no_benchmark_fails_the_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = |more: &[&str]| {
+        let base = ["suite", "--categories", "startup", "--quiet"];
+        bench(folder.path(), &[&base[..], &TINY_SUITE, more].concat())
+    };
+    assert!(suite(&["--save-baseline", "--baseline", "main.json"]).status.success());
+    std::fs::remove_file(folder.path().join("main_phalanx")).unwrap();
+    let file = folder.path().join("main.json");
+    let mut report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for result in report["results"].as_array_mut().unwrap() {
+        result["name"] = format!("old/{}", result["name"].as_str().unwrap()).into();
+    }
+    std::fs::write(&file, report.to_string()).unwrap();
+    let output = suite(&["--baseline", "main.json"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(13), "{text}{}", stderr(&output));
+    assert!(text.contains("in the baseline, but not in this run: old/startup/CartPole-v1"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("VERDICT incomparable tier=2"), "{text}");
+    let strict = bench(
+        folder.path(),
+        &[
+            &["suite", "--categories", "startup", "--quiet", "--compare-baseline", "--strict", "--output-dir", "empty"]
+                [..],
+            &TINY_SUITE,
+        ]
+        .concat(),
+    );
+    assert_eq!(strict.status.code(), Some(11), "a strict gate wants a baseline: {}", stderr(&strict));
 }
 
 #[test]
@@ -175,6 +288,9 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["suite", "--compare-baseline", "--baseline", "text"], "text is no baseline"),
         (&["safety", "--env", "CartPole-v1"], "environment with constraints"),
         (&["trend", "--history", "missing"], "there is no folder missing"),
+        (&["plot", "--history", "missing"], "there is no folder missing"),
+        (&["trend", "--history", ".", "--noise", "-1"], "percentage"),
+        (&["trend", "--history", ".", "--format", "html", "--noise", "1"], "leave out --case and --noise"),
         (&["trend", "--history", ".", "--json"], "no runs of such cases"),
     ] {
         let output = bench(folder.path(), arguments);
@@ -241,6 +357,7 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
     for field in ["avg_throughput", "max_throughput", "avg_memory_peak", "max_memory_peak"] {
         assert!(stats[field].is_number(), "{field}");
     }
+    assert!(report["guards"]["load"]["status"].is_string(), "{report}");
     let markdown = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
     assert!(markdown.contains("| startup/CartPole-v1 |") && markdown.contains("| compilation_time_s |"), "{markdown}");
     std::fs::remove_file(folder.path().join("out/baseline_phalanx")).unwrap();
@@ -298,6 +415,7 @@ fn a_missed_limit_is_an_alert_and_fails() {
         assert!(kpi(name)["value"].as_f64().unwrap() > 0.0, "{name}");
     }
     assert!(report["violations"].as_array().unwrap().contains(&"compilation_time_s".into()));
+    assert_eq!(stderr(&output).contains("the guards refuse"), guards_refuse(&report), "{}", stderr(&output));
 }
 
 #[test]
@@ -312,8 +430,16 @@ fn safety_overhead_is_of_the_same_work() {
     let [low, high] = [0, 1].map(|end| row["interval_percent"][end].as_f64().unwrap());
     let overhead = row["safety_validation_overhead_percent"].as_f64().unwrap();
     assert!(low <= overhead && overhead <= high, "{row}");
-    assert_eq!(row["acceptable"], high < 10.0);
+    let refused = guards_refuse(&json(&output));
+    assert_eq!(row["acceptable"], high < 10.0 && !refused);
+    assert_eq!(row["verdict"].as_str().unwrap().starts_with("noisy: "), refused, "{row}");
+    assert_eq!(stderr(&output).contains("the guards refuse"), refused, "{}", stderr(&output));
     assert_eq!(row["checksum"].as_str().unwrap().len(), 16);
+}
+
+/// Whether a document says that the machine was too busy.
+fn guards_refuse(document: &Value) -> bool {
+    document["guards"].as_object().unwrap().values().any(|guard| guard["status"] == "refuse")
 }
 
 #[test]
@@ -333,6 +459,7 @@ fn a_trend_is_read_from_records() {
     for one in &series {
         assert_eq!(one["entries"].as_array().unwrap().len(), 2);
         assert_eq!((&one["trend"], &one["change_percent"]), (&"insufficient_history".into(), &Value::Null));
+        assert_eq!((&one["finding"]["verdict"], &one["finding"]["tier"]), (&"insufficient_history".into(), &3.into()));
     }
     let text = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000"]));
     assert!(text.contains("insufficient history: four runs are needed") && !text.contains("/n1/"), "{text}");

@@ -73,7 +73,7 @@ fn tables_of_variants_and_threads_have_their_columns() {
     let document = json(folder.path(), &[&tiny[..], &["--json", "--processes", "1,2", "--steps", "1000"]].concat());
     let variants = document["variants"].as_array().unwrap();
     let names: Vec<&str> = variants.iter().map(|row| row["implementation"].as_str().unwrap()).collect();
-    assert_eq!(names, ["list", "dense", "sparse", "auto"]);
+    assert_eq!(names, ["list", "dense", "optimal", "sparse"]);
     assert_eq!(variants[0]["relative"], 1.0);
     for row in variants {
         let (time, rate) = (row["time_s"].as_f64().unwrap(), row["throughput"].as_f64().unwrap());

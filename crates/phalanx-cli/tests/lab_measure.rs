@@ -1,6 +1,8 @@
 //! The lab's measuring commands through the binary, with the smallest of plans: what is written and said, not how fast.
 
 mod common;
+#[path = "../../phalanx-lab/tests/schema/mod.rs"]
+mod schema;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,6 +45,15 @@ fn refused(arguments: &[&str], part: &str) {
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
     assert!(message.lines().count() == 1 && message.starts_with("error: "), "{message}");
     assert!(message.contains(part), "'{part}' is not in: {message}");
+}
+
+/// Whether the schema knows what was written, and agrees with it.
+#[track_caller]
+fn described(records: &[Value]) {
+    let schema = schema::Schema::read();
+    for record in records {
+        assert_eq!((schema.faults(record), schema.unlisted(record)), (vec![], vec![]), "{record}");
+    }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -103,6 +114,7 @@ fn throughput_writes_a_table_and_records_and_computes_the_same_every_way() {
     );
     assert_eq!(text.lines().count(), 9);
     let records = lines(&folder.0.path().join(&names[1]));
+    described(&records);
     let count = |kind: &str| records.iter().filter(|record| record["type"] == kind).count();
     assert_eq!((count("run"), count("case"), count("sample"), count("summary")), (1, 8, 24, 16));
     let unfinished = records.iter().filter(|record| record["complete"] == false).count();
@@ -309,7 +321,8 @@ fn memory_grows_as_the_arrays_do_and_says_what_fits() {
     let sizes = ["--num-envs", "16k", "--num-envs", "64k", "--num-envs", "256k", "--repeats", "1"];
     let command = [&["bench", "memory", "--scan-chunk-size", "1", "--scan-chunk-size", "2"], &sizes[..]].concat();
     let more = ["--results-dir", folder.path(), "--memory-budget", "1G", "--json", "--quiet"];
-    let report = json(&[&command[..], &more[..]].concat());
+    let about = ["--tag", "t", "--description", "words"];
+    let report = json(&[&command[..], &more[..], &about].concat());
     let growth = &report["envs"]["growth"];
     let per_env = growth["bytes_per_env"].as_f64().unwrap();
     let (low, high) = (growth["interval"]["low"].as_f64().unwrap(), growth["interval"]["high"].as_f64().unwrap());
@@ -327,6 +340,14 @@ fn memory_grows_as_the_arrays_do_and_says_what_fits() {
         assert_eq!(counted["steady_allocations"], 0, "a steady state allocates nothing");
         assert!(counted["peak_bytes"].as_f64().unwrap() > 0.9 * arrays * envs);
     }
+    let capacities = report["envs"]["capacities"].as_array().unwrap();
+    assert_eq!(capacities.iter().map(|fit| &fit[0]).collect::<Vec<_>>(), [4, 8, 16, 24, 64], "{capacities:?}");
+    for fit in capacities {
+        let (gib, envs) = (fit[0].as_f64().unwrap(), fit[1].as_f64().unwrap());
+        assert!(envs * per_env < gib * 1_073_741_824.0 && envs * high > 0.9 * gib * 1e9, "{fit}");
+    }
+    assert_ne!(report["envs"]["run_id"], report["scan"]["run_id"], "two runs");
+    assert!(report["envs"]["guards"]["load"].is_object() && report["scan"]["guards"]["load"].is_object());
     let chunk = report["scan"]["recommended_chunk"].as_u64().unwrap();
     assert!(chunk == 1 || chunk == 2);
     let names = folder.names();
@@ -339,7 +360,9 @@ fn memory_grows_as_the_arrays_do_and_says_what_fits() {
          num_envs,peak_rss_mb,post_compile_cpu_mb,predicted_mb,pytree_total_mb,scan_chunk_size,state_memory_mb,success"
     );
     let records = lines(&folder.0.path().join(&names[1]));
+    described(&records);
     assert_eq!((&records[0]["type"], records.len()), (&Value::from("run"), 4));
+    assert_eq!((&records[0]["tags"], &records[0]["description"]), (&serde_json::json!(["t"]), &"words".into()));
     assert!(records[1]["memory"]["peak_rss_mb"].as_f64().unwrap() > 0.0);
 }
 
@@ -372,8 +395,13 @@ fn baselines_are_kept_and_compared() {
     assert_eq!(runs[1]["label"], "[phase1] before the rewrite");
     assert!(runs[0]["single_change_percent"].is_null() && runs[1]["batch_change_percent"].is_number());
     assert_eq!(all["memory_ratio"], 1.0);
+    assert_eq!((&runs[0]["env"], &runs[0]["tag"]), (&"ARC-v0".into(), &"baseline".into()));
+    assert!(runs[0]["machine"].is_string() && runs[0]["disturbed_by"].is_array(), "{}", runs[0]);
     let tagged = json(&["bench", "compare", "--results-dir", folder.path(), "--tag", "phase1", "--json"]);
     assert_eq!(tagged["runs"].as_array().unwrap().len(), 1);
+    let small = ["bench", "compare", "--results-dir", folder.path(), "--tag", "phase1", "--batch-size", "100"];
+    assert_eq!(json(&[&small[..], &["--json"]].concat())["memory_ratio"], 1.0, "the baseline has another tag");
+    assert!(stdout(&small).contains("memory of a batch of 100: as much as in the run tagged baseline"));
     let text = stdout(&["bench", "compare", "--results-dir", folder.path()]);
     assert!(text.contains("[baseline] before the rewrit") && text.contains("N/A"), "{text}");
     assert!(text.contains("target of a batch of 1000: 1.00M to 5.00M steps/s, not measured"), "{text}");
@@ -388,10 +416,13 @@ fn baselines_are_kept_and_compared() {
     assert!(refused["error"].as_str().unwrap().contains("but the budget is 1.00 MiB"), "{refused}");
     assert!(large["batch_scaling"]["1"]["steps_per_second"].as_f64() > Some(0.0));
 
+    let report_of_a_suite = folder.0.path().join("benchmark_results_20260722_130501.json");
+    std::fs::write(report_of_a_suite, "{\"results\": []}").unwrap();
     std::fs::write(folder.0.path().join("benchmark_broken.json"), "{").unwrap();
     let output = phalanx(&["compare", "--results-dir", folder.path()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("benchmark_broken.json: skipped"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[test]
@@ -411,6 +442,21 @@ fn devices_are_listed_and_chosen() {
     assert_eq!(with("PHALANX_PLATFORM", "cpu"), (Some(0), String::new()));
     let (code, said) = with("PHALANX_PLATFORM", "gpu");
     assert!(code == Some(2) && said.starts_with("error: PHALANX_PLATFORM asks for gpu"), "{said}");
+    for command in [
+        &["rollout", "--env", "cartpole", "--steps", "1"][..],
+        &["autotune", "--env", "cartpole", "--num-envs", "64"],
+        &["train", "env=CartPole-v1", "agent=ppo"],
+        &["bench", "suite", "--categories", "startup"],
+        &["bench", "comparison", "--library", "phalanx"],
+        &["bench", "kpi"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_phalanx")).args(command).env("PHALANX_PLATFORM", "gpu").output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.starts_with("error: PHALANX_PLATFORM asks for gpu")), (Some(2), true));
+    }
+    let listed = Command::new(env!("CARGO_BIN_EXE_phalanx")).arg("devices").env("PHALANX_PLATFORM", "gpu").output();
+    assert!(listed.unwrap().status.success(), "what only tells needs no device");
     let (code, said) = with("JAX_PLATFORM_NAME", "cpu");
     assert!(code == Some(0) && said.starts_with("note: the device is cpu, as JAX_PLATFORM_NAME says"), "{said}");
 }
@@ -453,6 +499,10 @@ fn bad_input_is_refused_in_one_sentence() {
     refused(
         &throughput(&["--num-envs", "1M", "--num-steps", "1G"]),
         "--num-steps is 1000000000, but must be from 1 to",
+    );
+    refused(
+        &throughput(&["--num-envs", "999999999999", "--num-steps", "1"]),
+        "--num-envs is 999999999999, but must be from 1 to",
     );
     refused(&throughput(&["--memory-budget", "much"]), "a share such as 0.8");
     refused(&throughput(&["--param", "gravty=1"]), "did you mean 'gravity'");

@@ -102,7 +102,9 @@ fn what_cannot_be_plotted_is_refused_and_nothing_is_written() {
         assert!(message.contains(&"a".repeat(70)) && message.len() < 500, "{}", message.len());
     }
     refused(&["bench", "plot", "--plot-type", "thoughput"], "throughput");
-    refused(&["bench", "report", "--history", &path("nowhere")], "there are no results");
+    refused(&["bench", "report", "--history", &path("nowhere")], "there is no folder");
+    let empty = tempfile::tempdir().unwrap();
+    refused(&["bench", "report", "--history", empty.path().to_str().unwrap()], "there are no results");
     refused(&["report", "--html", &path("nowhere/x.html")], "folder does not exist");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
 }

@@ -37,7 +37,8 @@ fn every_long_command_has_a_monitor() {
 
 /// Runs a command with a monitor and a log; answers what the monitor told, and checks the log and the JSON.
 fn monitored(folder: &Path, arguments: &[&str]) -> Vec<String> {
-    let log = folder.join("metrics.jsonl");
+    // A log of its own each time: that of another run is never replaced.
+    let log = (0..).map(|number| folder.join(format!("metrics{number}.jsonl"))).find(|log| !log.exists()).unwrap();
     let mut command = Command::new(PHALANX);
     command.args(arguments).args(["--monitor", "1", "--metrics-log"]).arg(&log).arg("--json");
     let output = command.current_dir(folder).env("PHALANX_CACHE_DIR", folder.join("cache")).output().unwrap();

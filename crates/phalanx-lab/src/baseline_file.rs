@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::files::{self, Damage};
+use crate::guards::Readings;
 use crate::record::Kind;
 use crate::timestamp::Timestamp;
 use crate::{Error, Result, json};
@@ -224,8 +225,13 @@ impl Baseline {
         Timestamp::from_unix_seconds(self.timestamp)
     }
 
+    /// What the guards had found in the end; older files do not tell.
+    pub fn guards(&self) -> Option<Readings> {
+        self.extra.get("guards").and_then(|guards| Readings::deserialize(guards).ok())
+    }
+
     /// Whether the two differ in nothing but the code: same machine, environment, kind and parameters.
-    fn same_series(&self, other: &Self) -> bool {
+    pub fn same_series(&self, other: &Self) -> bool {
         self.env == other.env
             && self.kind == other.kind
             && self.case_version == other.case_version
@@ -272,9 +278,13 @@ pub fn read_folder(folder: &Path) -> Result<Baselines> {
         }
         let parsed = files::read_regular(&path)
             .map_err(|error| error.to_string())
-            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| json::reason(&error)));
+            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|error| json::reason(&error)))
+            .map(|value| value.get("batch_scaling").is_some().then_some(value))
+            .and_then(|value| value.map(Baseline::deserialize).transpose().map_err(|error| json::reason(&error)));
         match parsed {
-            Ok(run) => all.runs.push(run),
+            Ok(Some(run)) => all.runs.push(run),
+            // A report of a suite has such a name too.
+            Ok(None) => {}
             Err(reason) => all.damaged.push(Damage { path, line: None, reason }),
         }
     }
@@ -287,6 +297,14 @@ pub fn read_folder(folder: &Path) -> Result<Baselines> {
 pub struct ComparisonRow {
     /// When the run began.
     pub time: Option<Timestamp>,
+    /// What was measured.
+    pub env: Option<String>,
+    /// What the user calls it.
+    pub tag: Option<String>,
+    /// The machine's CPU.
+    pub machine: Option<String>,
+    /// The guards that refused the machine as it was.
+    pub disturbed_by: Vec<String>,
     /// `[tag] description`, cut to 28 characters.
     pub label: String,
     /// Steps per second of one environment.
@@ -320,6 +338,10 @@ pub fn compare(runs: &[Baseline], batch_size: u64) -> Vec<ComparisonRow> {
             let previous = runs[..i].iter().rev().find(|earlier| earlier.same_series(run));
             ComparisonRow {
                 time: run.time(),
+                env: run.env.clone(),
+                tag: run.tag.clone(),
+                machine: run.system_info.cpu_model.clone().or_else(|| run.system_info.fingerprint.clone()),
+                disturbed_by: run.guards().iter().flat_map(Readings::refusing).map(str::to_owned).collect(),
                 label: run.label(),
                 single: single(run),
                 single_change_percent: change_percent(previous.map(single), Some(single(run))),
@@ -404,6 +426,7 @@ mod tests {
         }
         fs::write(folder.path().join("benchmark_damaged.json"), "{\"timestamp\": 1").unwrap();
         fs::write(folder.path().join("other.json"), "{}").unwrap();
+        fs::write(folder.path().join("benchmark_results_20010909_014640.json"), "{\"results\": []}").unwrap();
         let all = read_folder(folder.path()).unwrap();
         assert_eq!(all.runs, [first.clone(), first, run(1e9 + 1.0, 200.0, 1.0)], "unknown fields included");
         assert_eq!(all.damaged.len(), 1);

@@ -9,15 +9,19 @@ use serde::Serialize;
 use crate::baseline_file::{Baseline, BatchOutcome};
 use crate::csv::Table;
 use crate::format::{format_bytes, format_number};
+use crate::guards::Readings;
+use crate::history::NO_HISTORY;
 use crate::machine::Machine;
-use crate::record::{self, Record, Run};
+use crate::record::{self, Case, Kind, Record, Run, Summary};
 use crate::{Error, Result, files, json};
 
 /// A citation. What the file does not tell is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Citation {
-    /// Steps per second.
+    /// Steps per second, or whatever else the kind counts.
     pub steps_per_second: f64,
+    /// What is counted: `steps`, `observations`, `transitions` or `runs`.
+    pub unit: &'static str,
     /// What was timed, such as `fused_random_rollout`.
     pub kind: Option<String>,
     /// The CPU's model.
@@ -64,7 +68,8 @@ impl fmt::Display for Citation {
             None => version,
         });
         let interrupted = if self.interrupted { ", of a run that was ended early" } else { "" };
-        writeln!(f, "Throughput:      {} steps/s{kind}{interrupted}", format_number(self.steps_per_second))?;
+        let (rate, unit) = (format_number(self.steps_per_second), self.unit);
+        writeln!(f, "Throughput:      {rate} {unit}/s{kind}{interrupted}")?;
         if !self.disturbed_by.is_empty() {
             writeln!(f, "Do not quote it: the machine was disturbed by {}", self.disturbed_by.join(", "))?;
         }
@@ -86,7 +91,7 @@ impl Citation {
             version: self.version.or(Some(run.build.version.clone())),
             commit: self.commit.or(run.git.sha.clone()),
             toolchain: run.build.rustc.clone(),
-            disturbed_by: run.guards.refusing().map(str::to_owned).collect(),
+            disturbed_by: refusing(&run.guards),
             ..self
         }
     }
@@ -128,9 +133,11 @@ fn of_table(path: &Path) -> Result<Vec<Citation>> {
     let number = |name: &str, row: usize| text(name, row).and_then(|cell| cell.parse().ok());
     let run = run_beside(path);
     let citations = rates.iter().zip(envs).enumerate().filter_map(|(row, (rate, envs))| {
+        let kind = text("kind", row);
         let citation = Citation {
-            steps_per_second: rate.parse().ok()?,
-            kind: text("kind", row),
+            steps_per_second: rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?,
+            unit: unit_of(kind.as_deref()),
+            kind,
             cpu: text("cpu_model", row),
             memory_bytes: None,
             num_envs: envs.parse().ok()?,
@@ -162,51 +169,104 @@ fn run_beside(table: &Path) -> Option<Run> {
         rest.is_some_and(|rest| rest.chars().all(|c| c == '_' || c.is_ascii_digit()))
     };
     let records = record::read(paths.iter().rfind(named)?).ok()?.records;
-    records.into_iter().find_map(|record| match record {
+    // The run's own record only knows what the guards found before it.
+    let guards = records.iter().rev().find_map(|record| match record {
+        Record::Summary(summary) => summary.guards(),
+        _ => None,
+    });
+    let run = records.into_iter().find_map(|record| match record {
         Record::Run(run) => Some(*run),
         _ => None,
-    })
+    })?;
+    Some(Run { guards: guards.unwrap_or_else(|| run.guards.clone()), ..run })
+}
+
+/// What is counted by a kind of this name.
+fn unit_of(kind: Option<&str>) -> &'static str {
+    let known = Kind::ALL.into_iter().find(|known| Some(known.name()) == kind);
+    known.map_or("steps", |kind| kind.unit().plural())
+}
+
+/// Whether the run that recorded a case can speak for it: neither of another library, nor of any two builds or modes, whose
+/// sides the run's own commit says nothing of.
+fn is_citable(case: &Case) -> bool {
+    !case.extra.contains_key("library") && !NO_HISTORY.contains(&case.suite.as_str())
 }
 
 fn of_records(path: &Path) -> Result<Vec<Citation>> {
     let (mut run, mut cases, mut found) = (None, BTreeMap::new(), BTreeMap::new());
+    let mut left_out = false;
     for record in record::read(path)?.records {
         match record {
-            Record::Run(new) => run = Some(new),
-            Record::Case(new) => _ = cases.insert(new.case_id.clone(), new),
+            Record::Run(new) => {
+                run = Some(new);
+                cases.clear();
+            }
+            Record::Case(case) if is_citable(&case) => _ = cases.insert(case.case_id.clone(), case),
+            Record::Case(case) => {
+                left_out = true;
+                cases.remove(&case.case_id);
+            }
             Record::Summary(summary) => {
                 let (Some(run), Some(case)) = (&run, cases.get(&summary.case_id)) else { continue };
-                let number = |name: &str| case.params.get(name).and_then(|value| value.as_u64());
-                let citation = Citation {
-                    steps_per_second: 1e9 / summary.t_median,
-                    kind: Some(case.kind.to_string()),
-                    cpu: None,
-                    memory_bytes: None,
-                    num_envs: number("n_envs").unwrap_or(1),
-                    scan_chunk_size: number("chunk"),
-                    threads: number("threads"),
-                    env: Some(case.env.clone()),
-                    version: None,
-                    commit: None,
-                    toolchain: None,
-                    interrupted: summary.complete == Some(false),
-                    disturbed_by: Vec::new(),
-                };
-                // A later summary takes the place of one that was made before all was measured.
-                found.insert((run.run_id.clone(), summary.case_id, summary.arm), citation.with_run(run));
+                let Some(citation) = of_summary(run, case, &summary) else { continue };
+                // A later summary takes the place of one that was made before all was measured, and the judged side (B) that
+                // of the baseline's binary, which is another build.
+                let place = (run.run_id.clone(), summary.case_id);
+                if found.get(&place).is_none_or(|(arm, _)| summary.arm >= *arm) {
+                    found.insert(place, (summary.arm, citation));
+                }
             }
             Record::Sample(_) | Record::Verdict(_) => {}
         }
     }
-    Ok(found.into_values().collect())
+    if found.is_empty() && left_out {
+        return Err(unusable(
+            path,
+            "it compares builds, modes or other libraries, or times starts, and its run's commit speaks for none of them: \
+             cite a run of bench throughput, baseline or suite",
+        ));
+    }
+    Ok(found.into_values().map(|(_, citation)| citation).collect())
+}
+
+fn of_summary(run: &Run, case: &Case, summary: &Summary) -> Option<Citation> {
+    let number = |name: &str| case.params.get(name).and_then(|value| value.as_u64());
+    let citation = Citation {
+        steps_per_second: summary.rate()?,
+        unit: case.kind.unit().plural(),
+        kind: Some(case.kind.to_string()),
+        cpu: None,
+        memory_bytes: None,
+        num_envs: number("n_envs").unwrap_or(1),
+        scan_chunk_size: number("chunk"),
+        threads: number("threads"),
+        env: Some(case.env.clone()),
+        version: None,
+        commit: None,
+        toolchain: None,
+        interrupted: summary.complete == Some(false),
+        disturbed_by: Vec::new(),
+    };
+    let citation = citation.with_run(run);
+    Some(match summary.guards() {
+        Some(guards) => Citation { disturbed_by: refusing(&guards), ..citation },
+        None => citation,
+    })
+}
+
+fn refusing(guards: &Readings) -> Vec<String> {
+    guards.refusing().map(str::to_owned).collect()
 }
 
 fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
     let run: Baseline = serde_json::from_str(&read(path)?)
         .map_err(|error| unusable(path, format!("it is no file of 'bench baseline': {}", json::reason(&error))))?;
     let text = |name: &str| run.system_info.extra.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let disturbed_by = run.guards().map(|guards| refusing(&guards)).unwrap_or_default();
     let citation = |num_envs, steps_per_second| Citation {
         steps_per_second,
+        unit: run.kind.map_or("steps", |kind| kind.unit().plural()),
         kind: run.kind.map(|kind| kind.to_string()),
         cpu: run.system_info.cpu_model.clone(),
         memory_bytes: run.system_info.memory_gb.map(|gigabytes| gigabytes * 1024f64.powi(3)),
@@ -218,13 +278,14 @@ fn of_baseline(path: &Path) -> Result<Vec<Citation>> {
         commit: text("git_hash"),
         toolchain: text("toolchain"),
         interrupted: false,
-        disturbed_by: Vec::new(),
+        disturbed_by: disturbed_by.clone(),
     };
     let mut found = vec![citation(1, run.single_environment.steps_per_second)];
     found.extend(run.batch_scaling.values().filter_map(|outcome| match outcome {
         BatchOutcome::Measured(result) => Some(citation(result.batch_size, result.steps_per_second)),
         BatchOutcome::Failed { .. } => None,
     }));
+    found.retain(|citation| citation.steps_per_second.is_finite() && citation.steps_per_second > 0.0);
     Ok(found)
 }
 
@@ -233,6 +294,8 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::case::CaseSpec;
+    use crate::record::Arm;
     use crate::session::Session;
 
     #[test]
@@ -261,6 +324,63 @@ mod tests {
         let alone = folder.path().join("alone.csv");
         fs::write(&alone, text).unwrap();
         assert!(of_file(&alone).unwrap()[0].to_string().contains("Toolchain:       not recorded in this file"));
+    }
+
+    fn summary(id: &str, arm: Arm, time: f64, guards: serde_json::Value) -> Record {
+        let mut summary = crate::campaign::summary("r", id, arm, &[]);
+        (summary.t_median, summary.t_mean) = (time, time);
+        summary.extra.insert("guards".to_owned(), guards);
+        Record::Summary(summary)
+    }
+
+    #[test]
+    fn neither_other_libraries_nor_other_builds_are_cited() {
+        let folder = tempfile::tempdir().unwrap();
+        let calm = || serde_json::json!({});
+        let case = CaseSpec::rollout("CartPole-v1", 64);
+        let of = |suite: &str, records: Vec<(Option<&str>, Arm, f64)>| {
+            let mut session = Session::start(suite, 1, Vec::new(), Some(folder.path())).unwrap();
+            for (library, arm, time) in records {
+                let mut described = case.record("r", suite);
+                if let Some(library) = library {
+                    described.case_id = format!("{library}/{}", described.case_id);
+                    described.extra.insert("library".to_owned(), library.into());
+                }
+                let id = described.case_id.clone();
+                session.record(&Record::Case(described)).unwrap();
+                session.record(&summary(&id, arm, time, calm())).unwrap();
+            }
+            of_file(&session.path().unwrap())
+                .map(|found| found.iter().map(|citation| citation.steps_per_second).collect::<Vec<_>>())
+        };
+        assert_eq!(of("comparison", vec![(None, Arm::A, 10.0), (Some("gymnasium"), Arm::A, 1.0)]).unwrap(), [1e8]);
+        assert_eq!(of("suite", vec![(None, Arm::A, 5.0), (None, Arm::B, 10.0)]).unwrap(), [1e8], "the judged side");
+        for (suite, library) in [("ab", None), ("doctor", None), ("safety", None), ("comparison", Some("envpool"))] {
+            let refused = of(suite, vec![(library, Arm::A, 10.0), (library, Arm::B, 10.0)]).unwrap_err().to_string();
+            assert!(refused.contains("its run's commit speaks for none of them"), "{refused}");
+        }
+        for time in [0.0, -1.0] {
+            let found = of("suite", vec![(None, Arm::A, time)]);
+            assert!(
+                found.as_ref().is_err_and(|error| error.to_string().contains("no throughput")),
+                "{time}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_unit_is_that_of_the_kind_and_the_guards_are_those_of_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = Session::start("suite", 1, Vec::new(), Some(folder.path())).unwrap();
+        let case = CaseSpec { kind: Kind::TimeToSolve, ..CaseSpec::training("CartPole-v1", "ppo", 32) };
+        session.record(&Record::Case(case.record("r", "suite"))).unwrap();
+        let guards = serde_json::json!({"steal": {"value": 0.2, "status": "refuse"}});
+        session.record(&summary(&case.id(), Arm::A, 2e8, guards)).unwrap();
+        let found = of_file(&session.path().unwrap()).unwrap();
+        assert_eq!((found[0].unit, found[0].steps_per_second), ("runs", 5.0));
+        assert_eq!(found[0].disturbed_by, ["steal"]);
+        let printed = found[0].to_string();
+        assert!(printed.contains("5.00 runs/s (time_to_solve)") && printed.contains("disturbed by steal"), "{printed}");
     }
 
     #[test]

@@ -2,17 +2,18 @@
 //!
 //! A new figure is a function from results to a picture and a row of [`FIGURES`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use phalanx_render::bars::{Bar, Bars, Group};
 use phalanx_render::plot::{Datum, Form, Layer, Marker, Plot, PlotAxis, Scale, series_colour, short_number};
 use phalanx_render::{Colour, Scene, Text, png, raster, svg};
 
 use crate::record::Kind;
-use crate::results::{Peer, Rate, Results, SeriesKey, Spread, readable_time};
+use crate::results::{MemoryUse, Peer, Rate, Results, SeriesKey, Spread, readable_time};
 use crate::stats::change_points::{Settings, detect};
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
+use crate::suite::GOOD_RETENTION;
 use crate::throughput::MEGABYTE;
 
 /// Pixels per inch of the pictures, whose scenes have 96 units per inch.
@@ -112,8 +113,50 @@ fn best_by<'a, K: PartialEq>(
     lines
 }
 
-/// Rates of environments, without those that a later run has measured again: a build of yesterday is not the one of
-/// today, however fast.
+/// The last machine that is named; `None` if none is. What machines show has no common line.
+fn newest_machine<'a>(found: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+    found.filter(|(_, machine)| !machine.is_empty()).max().map(|(_, machine)| machine)
+}
+
+/// A machine in the words of its runs, else by whatever tells it from others.
+fn machine_name(results: &Results, machine: &str) -> String {
+    let run = results.runs.iter().find(|run| run.machine.fingerprint == machine);
+    run.map_or_else(|| machine.to_owned(), |run| run.machine.name.clone())
+}
+
+/// What a figure says of the machines behind its points: the one that it shows, and how many it does not.
+fn machine_note<'a>(results: &Results, all: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {
+    let Some(shown) = newest_machine(all.clone()) else { return String::new() };
+    let others: BTreeSet<&str> = all.map(|(_, machine)| machine).filter(|machine| *machine != shown).collect();
+    let left_out = match others.len() {
+        0 => String::new(),
+        1 => " (another machine is left out)".to_owned(),
+        many => format!(" ({many} other machines are left out)"),
+    };
+    format!("on {}{left_out}", machine_name(results, shown))
+}
+
+fn rate_origins(results: &Results) -> impl Iterator<Item = (&str, &str)> + Clone {
+    results.rates.iter().map(|rate| (rate.time.as_str(), rate.machine.as_str()))
+}
+
+fn memory_origins(results: &Results) -> impl Iterator<Item = (&str, &str)> + Clone {
+    results.memory.iter().map(|memory| (memory.time.as_str(), memory.machine.as_str()))
+}
+
+/// Parts of a note, the most important first, for a long one is cut; without those that say nothing.
+fn notes(parts: &[&str]) -> String {
+    let said: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    said.join("; ")
+}
+
+/// That a figure shows fewer series than there are.
+fn cut_note(left_out: usize) -> String {
+    if left_out > 0 { format!("{left_out} more series not shown") } else { String::new() }
+}
+
+/// Rates of environments on the last machine, without those that a later run has measured again: a build of yesterday is
+/// not the one of today, however fast.
 pub(crate) fn latest(results: &Results) -> Vec<&Rate> {
     latest_of(results, |kind| !kind.is_some_and(Kind::learns))
 }
@@ -121,23 +164,40 @@ pub(crate) fn latest(results: &Results) -> Vec<&Rate> {
 /// The same of some kinds.
 pub(crate) fn latest_of(results: &Results, wanted: impl Fn(Option<Kind>) -> bool) -> Vec<&Rate> {
     let key = |rate: &Rate| (rate.series(), rate.device.clone(), rate.num_envs as u64, rate.chunk as u64);
+    let machine = newest_machine(rate_origins(results));
+    let here = || results.rates.iter().filter(|rate| machine.is_none_or(|machine| rate.machine == machine));
     let mut newest: HashMap<_, &str> = HashMap::new();
-    for rate in &results.rates {
+    for rate in here() {
         let time = newest.entry(key(rate)).or_insert(&rate.time);
         *time = (*time).max(&rate.time);
     }
-    results.rates.iter().filter(|rate| wanted(rate.kind) && newest[&key(rate)] == rate.time).collect()
+    here().filter(|rate| wanted(rate.kind) && newest[&key(rate)] == rate.time).collect()
 }
 
-/// Lines over the number of environments, on one device.
-fn scaling_lines<'a>(results: &'a Results, device: &str) -> Vec<Line<'a>> {
+/// Memory on the last machine, the newest of each size, in the same way.
+pub(crate) fn latest_memory(results: &Results) -> Vec<&MemoryUse> {
+    let key = |memory: &MemoryUse| (memory.env.clone(), memory.num_envs as u64, memory.chunk as u64);
+    let machine = newest_machine(memory_origins(results));
+    let here = || results.memory.iter().filter(|memory| machine.is_none_or(|machine| memory.machine == machine));
+    let mut newest: HashMap<_, &str> = HashMap::new();
+    for memory in here() {
+        let time = newest.entry(key(memory)).or_insert(&memory.time);
+        *time = (*time).max(&memory.time);
+    }
+    here().filter(|memory| newest[&key(memory)] == memory.time).collect()
+}
+
+/// Lines over the number of environments, on one device, and how many more there are.
+fn scaling_lines<'a>(results: &'a Results, device: &str) -> (Vec<Line<'a>>, usize) {
     let of_device = latest(results).into_iter().filter(|rate| rate.device == device && rate.num_envs > 0.0);
     let mut lines = best_by(of_device, Rate::series, |rate| rate.num_envs);
     lines.retain(|(_, points)| points.len() > 1);
     lines.sort_by_key(|(_, points)| std::cmp::Reverse(points.len()));
+    let left_out = lines.len().saturating_sub(MOST_SERIES);
     lines.truncate(MOST_SERIES);
     let keys: Vec<_> = lines.iter().map(|(key, _)| key.clone()).collect();
-    lines.into_iter().map(|(key, points)| Line { name: series_name(&key, &keys), points }).collect()
+    let lines = lines.into_iter().map(|(key, points)| Line { name: series_name(&key, &keys), points });
+    (lines.collect(), left_out)
 }
 
 /// The environment, and whatever else tells it from the others.
@@ -203,8 +263,9 @@ fn datum(x: f64, rate: &Rate) -> Datum {
 
 /// Steps per second by number of environments, with what perfect scaling would be; one panel per device.
 fn throughput_scaling(results: &Results) -> Option<Scene> {
+    let machine = machine_note(results, rate_origins(results));
     let panels = devices(results.rates.iter().map(|rate| rate.device.as_str())).into_iter().filter_map(|device| {
-        let lines = scaling_lines(results, device);
+        let (lines, left_out) = scaling_lines(results, device);
         let most = lines.iter().flat_map(|line| &line.points).map(|rate| rate.steps_per_second).fold(0.0, f64::max);
         let mut layers = Vec::new();
         for (i, line) in lines.iter().enumerate() {
@@ -225,7 +286,8 @@ fn throughput_scaling(results: &Results) -> Option<Scene> {
         }
         let x = PlotAxis::log("environments");
         let y = PlotAxis::log("throughput (environment steps per second)");
-        let note = spread_note(lines.iter().flat_map(|line| line.points.iter().copied()));
+        let spread = spread_note(lines.iter().flat_map(|line| line.points.iter().copied()));
+        let note = notes(&[&machine, &cut_note(left_out), spread]);
         Some(Plot::new(format!("Throughput by number of environments, {device}"), x, y, layers).note(note).scene())
     });
     beside(panels.collect())
@@ -234,8 +296,9 @@ fn throughput_scaling(results: &Results) -> Option<Scene> {
 /// Efficiency and retention by number of environments.
 fn scaling_efficiency(results: &Results) -> Option<Scene> {
     let mut panels = Vec::new();
+    let machine = machine_note(results, rate_origins(results));
     for device in devices(results.rates.iter().map(|rate| rate.device.as_str())) {
-        let lines = scaling_lines(results, device);
+        let (lines, left_out) = scaling_lines(results, device);
         if lines.is_empty() {
             continue;
         }
@@ -260,11 +323,15 @@ fn scaling_efficiency(results: &Results) -> Option<Scene> {
         let ends = lines.iter().flat_map(|line| [line.points.first(), line.points.last()]).flatten();
         let (low, high) =
             ends.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate.num_envs), high.max(rate.num_envs)));
-        retention.insert(0, Layer::dashed("good: 0.8", GREY, vec![Datum::new(low, 0.8), Datum::new(high, 0.8)]));
+        retention
+            .insert(0, Layer::dashed("good: 0.8", GREY, [low, high].map(|n| Datum::new(n, GOOD_RETENTION)).into()));
         let x = || PlotAxis::log("environments");
         let y = PlotAxis::log("efficiency (per-environment rate, 1 = smallest size)");
-        let left = Plot::new(format!("Scaling efficiency, {device}"), x(), y, efficiency)
-            .note("can only fall once all cores are busy");
+        let left = Plot::new(format!("Scaling efficiency, {device}"), x(), y, efficiency).note(notes(&[
+            "can only fall once all cores are busy",
+            &machine,
+            &cut_note(left_out),
+        ]));
         let y = PlotAxis::linear("retention (share of the best rate)").range(0.0, 1.05);
         let y = y.ticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0].map(|tick| (tick, format!("{tick:.1}"))).into());
         let right = Plot::new(format!("Retention, {device}"), x(), y, retention)
@@ -276,15 +343,16 @@ fn scaling_efficiency(results: &Results) -> Option<Scene> {
 
 /// Memory by number of environments.
 fn memory_scaling(results: &Results) -> Option<Scene> {
-    let mut envs: Vec<&str> = results.memory.iter().map(|memory| memory.env.as_str()).collect();
+    let latest = latest_memory(results);
+    let mut envs: Vec<&str> = latest.iter().map(|memory| memory.env.as_str()).collect();
     envs.sort_unstable();
     envs.dedup();
     let mut layers = Vec::new();
-    let mut notes = Vec::new();
+    let mut said = Vec::new();
     let mut series = 0;
     for env in envs {
-        let rows: Vec<_> = results.memory.iter().filter(|memory| memory.env == env && memory.num_envs > 0.0).collect();
-        let line = |of: &dyn Fn(&crate::results::MemoryUse) -> Option<f64>| {
+        let rows: Vec<_> = latest.iter().filter(|memory| memory.env == env && memory.num_envs > 0.0).collect();
+        let line = |of: &dyn Fn(&MemoryUse) -> Option<f64>| {
             let mut points: Vec<(f64, f64)> = Vec::new();
             for (n, mb) in rows.iter().filter_map(|row| Some((row.num_envs, of(row).filter(|mb| *mb > 0.0)?))) {
                 match points.iter_mut().find(|point| point.0 == n) {
@@ -316,7 +384,7 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
         let bytes: Vec<(f64, f64)> = peak.iter().map(|(n, mb)| (*n, mb * MEGABYTE)).collect();
         if let Some(growth) = MemoryGrowth::of(&bytes) {
             let (low, high) = (growth.interval.low, growth.interval.high);
-            notes.push(format!("{env}: {:.1} B per environment [{low:.1}, {high:.1}]", growth.bytes_per_env));
+            said.push(format!("{env}: {:.1} B per environment [{low:.1}, {high:.1}]", growth.bytes_per_env));
         }
         series += 2;
     }
@@ -324,7 +392,9 @@ fn memory_scaling(results: &Results) -> Option<Scene> {
         return None;
     }
     let (x, y) = (PlotAxis::log("environments"), PlotAxis::log("memory (MiB)"));
-    Some(Plot::new("Memory by number of environments", x, y, layers).note(notes.join("; ")).scene())
+    said.insert(0, machine_note(results, memory_origins(results)));
+    let note = notes(&said.iter().map(String::as_str).collect::<Vec<_>>());
+    Some(Plot::new("Memory by number of environments", x, y, layers).note(note).scene())
 }
 
 /// Rounded to so many significant digits.
@@ -347,6 +417,7 @@ fn scan_chunk_sensitivity(results: &Results) -> Option<Scene> {
     let mut lines = best_by(with_chunk, |rate| (rate.series(), rate.num_envs as u64), |rate| rate.chunk);
     lines.retain(|(_, points)| points.len() > 1);
     lines.sort_by_key(|(_, points)| std::cmp::Reverse(points.len()));
+    let left_out = lines.len().saturating_sub(MOST_SERIES);
     lines.truncate(MOST_SERIES);
     let keys: Vec<_> = lines.iter().map(|((key, _), _)| key.clone()).collect();
     let mut layers = Vec::new();
@@ -381,7 +452,8 @@ fn scan_chunk_sensitivity(results: &Results) -> Option<Scene> {
     let x = x.ticks(chunks.iter().map(|chunk| (*chunk, short_number(*chunk))).collect());
     // From 0, because a difference of a few per cent must look like one.
     let y = PlotAxis::linear("throughput (share of the best; labels: steps per second)").range(0.0, 1.2);
-    let note = spread_note(lines.iter().flat_map(|(_, points)| points.iter().copied()));
+    let spread = spread_note(lines.iter().flat_map(|(_, points)| points.iter().copied()));
+    let note = notes(&[&machine_note(results, rate_origins(results)), &cut_note(left_out), spread]);
     Some(Plot::new("Throughput by chunk size", x, y, layers).note(note).scene())
 }
 
@@ -481,8 +553,10 @@ fn performance_trends(results: &Results) -> Option<Scene> {
     }
     let place = |time: &str| runs.binary_search(&time).map_or(0.0, |i| i as f64);
     let every = runs.len().div_ceil(14);
-    let left_out = if left_out > 0 { format!("; {left_out} more series not shown") } else { String::new() };
-    let note = format!("{} runs on one machine{left_out}; rings: change points", runs.len());
+    let machine = all.first().map(|history| machine_name(results, &history.rates[0].machine)).unwrap_or_default();
+    let machine = if machine.is_empty() { "one machine" } else { &machine };
+    let runs_on = format!("{} runs on {machine}", runs.len());
+    let note = notes(&[&runs_on, &cut_note(left_out), "rings: change points"]);
     let mut panels = Vec::new();
     for (i, history) in all.iter().enumerate() {
         let (first, last) = (i == 0, i + 1 == all.len());
@@ -549,6 +623,7 @@ mod tests {
             steps_per_second,
             spread: Some(Spread::Range(steps_per_second * 0.9, steps_per_second * 1.05)),
             startup_s: None,
+            disturbed_by: Vec::new(),
         }
     }
 
@@ -562,7 +637,7 @@ mod tests {
         let mut results = Results::default();
         let known = Rate { spread: Some(Spread::Interval(6.9e6, 7.1e6)), ..rate(1e3, 256.0, 7e6) };
         results.rates = vec![rate(1e2, 256.0, 1e6), rate(1e3, 64.0, 5e6), rate(1e3, 256.0, 7e6), known.clone()];
-        let lines = scaling_lines(&results, "cpu");
+        let (lines, _) = scaling_lines(&results, "cpu");
         assert_eq!((lines.len(), lines[0].points.len()), (1, 2));
         assert_eq!(*lines[0].points[1], known);
         assert_eq!(lines[0].name, "CartPole-v1");
@@ -574,7 +649,7 @@ mod tests {
         let off = |n: f64| Rate { settings: vec!["safety=off".to_owned()], ..rate(n, 256.0, 8e6) };
         let rates = vec![old, rate(1e2, 256.0, 1e6), rate(1e3, 256.0, 5e6), off(1e2), off(1e3)];
         let results = Results { rates, ..Results::default() };
-        let lines = scaling_lines(&results, "cpu");
+        let (lines, _) = scaling_lines(&results, "cpu");
         let found: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points[1].steps_per_second)).collect();
         assert_eq!(found, [("CartPole-v1 safety=monitor", 5e6), ("CartPole-v1 safety=off", 8e6)]);
     }
@@ -618,18 +693,45 @@ mod tests {
 
     #[test]
     fn memory_is_counted_in_the_megabytes_of_the_columns() {
-        let memory = [1.0, 2.0, 4.0].map(|n: f64| crate::results::MemoryUse {
+        let of = |n: f64, peak: f64, time: &str, machine: &str| MemoryUse {
+            time: time.to_owned(),
+            machine: machine.to_owned(),
             device: "cpu".to_owned(),
             env: "CartPole-v1".to_owned(),
             num_envs: n * MEGABYTE,
             chunk: 8.0,
             arrays_mb: None,
             predicted_mb: None,
-            peak_rss_mb: Some(5.0 + 36.0 * n),
-        });
-        let results = Results { memory: memory.to_vec(), ..Results::default() };
+            peak_rss_mb: Some(peak),
+        };
+        let mut memory = [1.0, 2.0, 4.0].map(|n| of(n, 5.0 + 36.0 * n, "20260722_130501", "m")).to_vec();
+        // Neither an older run nor another machine has a say.
+        memory.extend([1.0, 2.0, 4.0].map(|n| of(n, 1.0 + 10.0 * n, "20260721_130501", "m")));
+        memory.extend([1.0, 2.0, 8.0].map(|n| of(n, 1.0 + 20.0 * n, "20260720_130501", "other")));
+        let results = Results { memory, ..Results::default() };
+        assert_eq!(latest_memory(&results).len(), 3);
         let texts = texts(&memory_scaling(&results).unwrap());
         assert!(texts.iter().any(|text| text.contains("36.0 B per environment")), "{texts:?}");
+        assert!(texts.iter().any(|text| text.contains("on m (another machine is left out)")), "{texts:?}");
+    }
+
+    #[test]
+    fn points_of_different_machines_make_no_line() {
+        let old = |n| Rate { time: "20260101_000000".to_owned(), machine: "old".to_owned(), ..rate(n, 256.0, 9e6) };
+        let rates = vec![old(1e2), old(1e4), rate(1e2, 256.0, 1e6), rate(1e3, 256.0, 5e6)];
+        let results = Results { rates, ..Results::default() };
+        let (lines, _) = scaling_lines(&results, "cpu");
+        assert_eq!(lines[0].points.iter().map(|rate| rate.num_envs).collect::<Vec<_>>(), [1e2, 1e3]);
+        let texts = texts(&throughput_scaling(&results).unwrap());
+        assert!(texts.iter().any(|text| text.contains("on m (another machine is left out)")), "{texts:?}");
+    }
+
+    #[test]
+    fn series_that_are_not_shown_are_counted() {
+        let of = |i: usize, n: f64| Rate { env: format!("E{i}"), ..rate(n, 256.0, 1e6) };
+        let rates = (0..8).flat_map(|i| [of(i, 1e2), of(i, 1e3)]).collect();
+        let texts = texts(&throughput_scaling(&Results { rates, ..Results::default() }).unwrap());
+        assert!(texts.iter().any(|text| text.contains("2 more series not shown")), "{texts:?}");
     }
 
     #[test]

@@ -86,11 +86,6 @@ impl Readings {
         }
     }
 
-    /// The worst status; unknown if there is no guard at all.
-    pub fn worst(&self) -> Status {
-        self.0.values().map(|reading| reading.status).max().unwrap_or(Status::Unknown)
-    }
-
     fn set(&mut self, name: &str, reading: Reading) {
         self.0.insert(name.to_owned(), reading);
     }
@@ -517,13 +512,11 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_status_wins() {
+    fn those_that_refuse_are_named() {
         let mut readings = Readings::default();
-        assert_eq!(readings.worst(), Status::Unknown);
         readings.set("load", Reading::new(0.1, Status::Ok));
         readings.set("steal", Reading::new(0.2, Status::Refuse));
         readings.set("turbo", Reading::unknown());
-        assert_eq!(readings.worst(), Status::Refuse);
         assert_eq!(readings.refusing().collect::<Vec<_>>(), ["steal"]);
     }
 }

@@ -10,7 +10,8 @@ use crate::record::{Arm, Case, Kind, Record, Run, Unit};
 use crate::stats::change_points::{ChangePoint, Settings, detect};
 use crate::stats::descriptive::sample_sd;
 use crate::stats::fence::Fence;
-use crate::stats::trend::Trend;
+use crate::stats::trend::{Direction, Trend};
+use crate::stats::verdict::{Finding, Tier, Verdict, judge};
 
 /// What must agree for two runs to belong to one series. A series is never continued across a difference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +33,11 @@ pub struct SeriesKey {
 }
 
 impl SeriesKey {
+    /// What was counted, if this version knows it.
+    pub fn unit(&self) -> Option<Unit> {
+        Unit::deserialize(serde_json::Value::from(self.unit.as_str())).ok()
+    }
+
     fn of(run: &Run, case: &Case, paired: bool) -> Self {
         let Case { case_id, case_version, kind, unit, suite, .. } = case;
         Self {
@@ -109,16 +115,21 @@ pub struct SeriesTrend {
     pub noise_percent: f64,
     /// Its changes, oldest first.
     pub changes: Vec<Change>,
+    /// What the last change, or that there is none, amounts to: the weakest of all evidence (tier 3).
+    pub finding: Finding,
 }
 
 /// The suite of processes that only had to start: their one sample says nothing of speed.
 pub const STARTS: &str = "starts";
 
+/// The suite of comparisons of two builds.
+pub const AB: &str = "ab";
+
 /// The suite of comparisons of one mode with another.
 pub const OVERHEADS: &str = "safety";
 
 /// Suites whose runs compare arbitrary builds, or a mode with another, or time no steps: no part of a history.
-pub(crate) const NO_HISTORY: [&str; 4] = ["ab", "doctor", OVERHEADS, STARTS];
+pub(crate) const NO_HISTORY: [&str; 4] = [AB, "doctor", OVERHEADS, STARTS];
 
 /// The least that a fence keeps out, in %: as much as the floor of a calibration.
 const FENCE_FLOOR_PERCENT: f64 = 0.5;
@@ -154,13 +165,13 @@ pub fn series(records: &[Record]) -> Vec<Series> {
             }
             Record::Summary(summary) => {
                 let known = run.zip(cases.get(summary.case_id.as_str()));
-                let Some((run, case)) = known.filter(|_| summary.t_median > 0.0) else { continue };
+                let Some(((run, case), throughput)) = known.zip(summary.rate()) else { continue };
                 let entry = Entry {
                     run_id: run.run_id.clone(),
                     started_at: run.started_at.clone(),
                     commit: run.git.sha.clone(),
                     time_ns: summary.t_median,
-                    throughput: 1e9 / summary.t_median,
+                    throughput,
                     interrupted: summary.complete == Some(false),
                 };
                 let key = SeriesKey::of(run, case, paired.contains(summary.case_id.as_str()));
@@ -224,8 +235,26 @@ impl SeriesTrend {
             last_before: series.entries[point.at - 1].clone(),
             first_after: series.entries[point.at].clone(),
         };
-        let changes = detect(&logs, &settings).points.into_iter().map(change).collect();
-        Self { direction: Trend::of(&rates, noise_percent), series, noise_percent, changes }
+        let changes: Vec<Change> = detect(&logs, &settings).points.into_iter().map(change).collect();
+        let direction = Trend::of(&rates, noise_percent);
+        let finding = finding(&direction, changes.last(), rates.len(), settings.min_change);
+        Self { direction, series, noise_percent, changes, finding }
+    }
+}
+
+/// What a history says: its last change, if there is one, else that there is none.
+fn finding(direction: &Trend, last: Option<&Change>, runs: usize, theta: f64) -> Finding {
+    let of = |verdict, reason| Finding { verdict, tier: Tier::History, ratio: None, interval: None, reason };
+    match last {
+        Some(Change { point, first_after, .. }) => Finding {
+            ratio: Some(point.ratio),
+            interval: Some(point.interval),
+            ..of(judge(point.interval.map(f64::ln), theta), format!("changed in the run of {}", first_after.started_at))
+        },
+        None if direction.trend == Direction::InsufficientHistory => {
+            of(Verdict::InsufficientHistory, "four runs are needed".to_owned())
+        }
+        None => of(Verdict::Equivalent, format!("no change in {runs} runs")),
     }
 }
 

@@ -12,8 +12,10 @@ use serde_json::Value;
 use crate::baseline_file::{self, BatchOutcome};
 use crate::csv::Table;
 use crate::files::{self, Damage};
+use crate::guards::Readings;
 use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
+use crate::timestamp::Timestamp;
 use crate::{Error, Result, json};
 
 /// Everything that was found.
@@ -27,6 +29,8 @@ pub struct Results {
     pub peers: Vec<Peer>,
     /// The runs, in the order of the files.
     pub runs: Vec<Run>,
+    /// What the guards had found by the last summary of each run: the run's own record knows only what was before.
+    pub guards: BTreeMap<String, Readings>,
     /// What comparisons found, with the run they belong to.
     pub verdicts: Vec<Verdict>,
     /// Reports of `bench suite`, oldest first, as they are.
@@ -86,6 +90,8 @@ pub struct Rate {
     pub spread: Option<Spread>,
     /// Time to the first step.
     pub startup_s: Option<f64>,
+    /// The guards that refused the machine meanwhile; none is known of a table alone.
+    pub disturbed_by: Vec<String>,
 }
 
 /// How far a rate may be off.
@@ -121,6 +127,9 @@ pub type SeriesKey = (String, String, Option<Kind>, u64, Vec<String>);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs)] // the columns of the table
 pub struct MemoryUse {
+    pub time: String,
+    /// The fingerprint that the records beside the table name; empty if there are none.
+    pub machine: String,
     pub device: String,
     pub env: String,
     pub num_envs: f64,
@@ -220,15 +229,20 @@ impl Results {
     fn read_table(&mut self, path: &Path) -> Result<()> {
         let text = files::read_text(path).map_err(Error::read(path))?;
         let table = Table::parse(&text).map_err(|error| unusable(path, error.to_string()))?;
-        let time = time_of_name(path);
         let has = |column: &str| table.columns().iter().any(|name| name == column);
+        let is_memory = has("pytree_total_mb") || has("peak_rss_mb");
+        let (time, machine) = match time_of_name(path) {
+            // What else the records beside it tell is only of use where the table does not.
+            time if !time.is_empty() && !is_memory => (time, String::new()),
+            _ => origin(path),
+        };
         let rows = table.rows().iter().map(|cells| Row { columns: table.columns(), cells });
         if has("total_throughput_steps_per_s") {
             self.tables.push((path.to_owned(), rows.filter_map(|row| rate_of(&row, &time)).collect()));
         } else if has("library") && has("throughput_steps_per_s") {
             self.peers.extend(rows.map(|row| peer_of(&row, &time)));
-        } else if has("pytree_total_mb") || has("peak_rss_mb") {
-            self.memory.extend(rows.filter_map(|row| memory_of(&row)));
+        } else if is_memory {
+            self.memory.extend(rows.filter_map(|row| memory_of(&row, &time, &machine)));
         } else {
             return Err(Error::UnknownTable { path: path.to_owned(), columns: table.columns().to_vec() });
         }
@@ -241,7 +255,8 @@ impl Results {
         if value.get("batch_scaling").is_some() {
             let run = serde_json::from_value(value).map_err(|error| unusable(path, json::reason(&error)))?;
             self.baselines.push(run);
-        } else if value.get("results").is_some() && value.get("system_info").is_some() {
+        } else if ["results", "system_info", "run_id"].iter().all(|field| value.get(field).is_some()) {
+            // Of `bench suite`; what a Python suite of a user's own has saved has no run.
             let time = value["timestamp"].as_str().map_or_else(|| time_of_name(path), digits);
             self.suites.push(Stamped { time, value });
         } else {
@@ -269,6 +284,7 @@ impl Results {
             steps_per_second: run.single_environment.steps_per_second,
             spread: None,
             startup_s: None,
+            disturbed_by: run.guards().iter().flat_map(Readings::refusing).map(str::to_owned).collect(),
         };
         for (size, outcome) in &run.batch_scaling {
             if let BatchOutcome::Measured(batch) = outcome {
@@ -316,6 +332,9 @@ impl Results {
                         Some(false) => _ = unfinished.insert(side),
                         _ => _ = unfinished.remove(&side),
                     }
+                    if let Some((run, guards)) = self.runs.last().zip(summary.guards()) {
+                        self.guards.insert(run.run_id.clone(), guards);
+                    }
                     let case = cases.get(&summary.case_id);
                     let rate = case.and_then(|case| rate_of_summary(case, &summary, self.runs.last()));
                     let known = rates.get(&summary.case_id).map(|(arm, _)| *arm);
@@ -352,7 +371,7 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
     if case.extra.contains_key("library") {
         return None;
     }
-    let median = Some(summary.t_median).filter(|time| *time > 0.0)?;
+    let steps_per_second = summary.rate()?;
     let number = |name: &str| case.params.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let rate = |ns_per_step: f64| 1e9 / ns_per_step;
     Some(Rate {
@@ -367,9 +386,10 @@ fn rate_of_summary(case: &Case, summary: &Summary, run: Option<&Run>) -> Option<
         num_envs: number("n_envs"),
         threads: number("threads"),
         chunk: number("chunk"),
-        steps_per_second: rate(median),
+        steps_per_second,
         spread: summary.ci95.map(|[low, high]| Spread::Interval(rate(high), rate(low))),
         startup_s: None,
+        disturbed_by: summary.guards().iter().flat_map(Readings::refusing).map(str::to_owned).collect(),
     })
 }
 
@@ -386,7 +406,7 @@ fn is_table_of(table: &Path, records: &Path) -> bool {
     let (table_stem, records_stem) = (stem(table), stem(records));
     let more = records_stem.strip_prefix(&table_stem);
     let same = more.is_some_and(|more| more.is_empty() || more.strip_prefix('_') == Some(&time_of_name(records)));
-    same && table.parent() == records.parent()
+    same && files::folder_of(table) == files::folder_of(records)
 }
 
 /// A row of a table whose columns may be missing.
@@ -432,11 +452,14 @@ fn rate_of(row: &Row<'_>, time: &str) -> Option<Rate> {
         steps_per_second,
         spread: range.map(|(total, (fastest, slowest))| Spread::Range(total / slowest, total / fastest)),
         startup_s: row.number("startup_s"),
+        disturbed_by: Vec::new(),
     })
 }
 
-fn memory_of(row: &Row<'_>) -> Option<MemoryUse> {
+fn memory_of(row: &Row<'_>, time: &str, machine: &str) -> Option<MemoryUse> {
     Some(MemoryUse {
+        time: time.to_owned(),
+        machine: machine.to_owned(),
         device: Some(row.text("device")).filter(|device| !device.is_empty()).unwrap_or("cpu".to_owned()),
         env: row.text("env_name"),
         num_envs: row.number("num_envs").filter(|_| row.success())?,
@@ -471,6 +494,27 @@ fn peer_of(row: &Row<'_>, time: &str) -> Peer {
 
 fn unusable(path: &Path, reason: String) -> Error {
     Error::Unusable { path: path.to_owned(), reason }
+}
+
+/// When a table was made, and the machine if the records beside it name one: by its name, else by these, else by the file
+/// itself.
+fn origin(table: &Path) -> (String, String) {
+    let beside = files::list(files::folder_of(table), "jsonl").unwrap_or_default();
+    let records = beside.iter().rfind(|records| is_table_of(table, records));
+    let run = records.and_then(|records| record::read(records).ok()).and_then(|read| {
+        read.records.into_iter().find_map(|record| match record {
+            Record::Run(run) => Some(*run),
+            _ => None,
+        })
+    });
+    let changed = || {
+        let time = std::fs::metadata(table).ok()?.modified().ok()?;
+        let seconds = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64();
+        Some(Timestamp::from_unix_seconds(seconds)?.compact())
+    };
+    let named = Some(time_of_name(table)).filter(|time| !time.is_empty());
+    let time = named.or_else(|| run.as_ref().map(|run| digits(&run.started_at))).or_else(changed);
+    (time.unwrap_or_default(), run.map(|run| run.machine.fingerprint).unwrap_or_default())
 }
 
 /// `20260722_130501` of a name that ends in it; empty without one.
@@ -533,6 +577,7 @@ mod tests {
                      gymnax,fused_random_rollout,6100000,true,\n\
                      envpool,host_api_random,,false,pip install envpool\n";
         let peers = read("c.csv", peers).unwrap().peers;
+        assert_eq!(peers[0].time.len(), 15, "that of the file, where neither its name nor records tell");
         assert_eq!((peers[0].steps_per_second, peers[1].steps_per_second), (Some(6.1e6), None));
         assert_eq!(peers[1].error, "pip install envpool");
     }
@@ -623,6 +668,18 @@ mod tests {
         let text = report.text();
         let line = text.lines().find(|line| line.starts_with("runs that were ended early")).unwrap();
         assert!(line.ends_with('1'), "{line}");
+    }
+
+    #[test]
+    fn a_table_of_any_name_is_as_old_as_the_records_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = session(folder.path(), "mine");
+        let table = folder.path().join("mine.csv");
+        fs::write(&table, "env_name,num_envs,pytree_total_mb\nCartPole-v1,64,0.1\n").unwrap();
+        let mut results = Results::default();
+        results.read_files(&[table]).unwrap();
+        let MemoryUse { time, machine, .. } = &results.memory[0];
+        assert_eq!((time, machine), (&digits(&session.run.started_at), &session.run.machine.fingerprint));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::build_info::{BuildInfo, Git};
@@ -13,6 +13,23 @@ use crate::interrupt::UnfinishedRun;
 use crate::machine::Machine;
 use crate::record::{Arm, Case, Journal, Order, Record, Run, SCHEMA_VERSION, Sample, Summary, new_run_id};
 use crate::timestamp::Timestamp;
+
+/// What the record of a run says of it beside what the machine tells.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// What the user calls it.
+    pub tags: Vec<String>,
+    /// What the user says of it.
+    pub description: Option<String>,
+    /// Whatever else a reader must know, such as which builds are compared.
+    pub extra: Map<String, Value>,
+}
+
+impl From<Vec<String>> for About {
+    fn from(tags: Vec<String>) -> Self {
+        Self { tags, ..Self::default() }
+    }
+}
 
 /// A run of the lab.
 #[derive(Debug)]
@@ -31,7 +48,11 @@ impl Session {
     /// Begins a run on `threads` threads. With a folder, its records go to a new file there, named after `prefix`. A run
     /// that ends before [`Session::finish`], by an error or by a signal, leaves what was measured until then, and no file
     /// if that is nothing.
-    pub fn start(prefix: &str, threads: usize, tags: Vec<String>, folder: Option<&Path>) -> Result<Self> {
+    pub fn start(prefix: &str, threads: usize, about: impl Into<About>, folder: Option<&Path>) -> Result<Self> {
+        let About { tags, description, mut extra } = about.into();
+        if let Some(description) = description {
+            extra.insert("description".to_owned(), description.into());
+        }
         let (build, git, now) = (BuildInfo::of_this_binary(), Git::of_this_binary(), Timestamp::now());
         let guards = Guards::before(threads, &build, &git);
         let run = Run {
@@ -43,7 +64,7 @@ impl Session {
             machine: Machine::detect(),
             build,
             guards: guards.readings_before().clone(),
-            extra: Map::new(),
+            extra,
         };
         let journal = folder.map(|folder| Journal::create(folder, prefix, now)).transpose()?;
         let unfinished = journal.as_ref().map(|journal| UnfinishedRun::with_records(journal.path().to_owned()));

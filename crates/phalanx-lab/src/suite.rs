@@ -34,19 +34,19 @@ use crate::stats::fence::Fence;
 use crate::stats::interval::{CONFIDENCE, Interval, mean_interval};
 use crate::stats::mann_whitney::MannWhitney;
 use crate::stats::multiple::{benjamini_hochberg, holm};
+use crate::stats::paired::Method;
 use crate::stats::regression::{BaselineComparison, Change, Severity};
 use crate::stats::verdict::{Tier, Verdict, judge};
-
-const MIB: f64 = 1_048_576.0;
+use crate::throughput::MEGABYTE;
 
 /// Parts of a run whose times give its interval.
 const BLOCKS: u64 = 10;
 
 /// Mean throughput of a category below which it should become faster.
-const SLOW_PER_SECOND: f64 = 100.0;
+pub(crate) const SLOW_PER_SECOND: f64 = 100.0;
 
 /// Memory of a category beyond which it should need less.
-const MUCH_MEMORY_MB: f64 = 1000.0;
+pub(crate) const MUCH_MEMORY_MB: f64 = 1000.0;
 
 /// The mark of a result whose processes did not settle.
 const NOISY: &str = "no_steady_state";
@@ -55,7 +55,7 @@ const NOISY: &str = "no_steady_state";
 const PROCESSES: &str = "process_throughputs";
 
 /// The share of the best throughput that the largest size should keep.
-const RETENTION: f64 = 0.8;
+pub const GOOD_RETENTION: f64 = 0.8;
 
 /// The share of its time that a thread should compute.
 const BUSY_PERCENT: f64 = 80.0;
@@ -115,7 +115,7 @@ impl Benchmark {
             logs.push((iterations as f64 / seconds).ln());
         }
         let (peak, current) = memory_of(&mut function)?;
-        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MEGABYTE);
         Ok(BenchmarkResult {
             name: self.name,
             category: self.category,
@@ -245,7 +245,7 @@ impl BenchmarkResult {
         (duration, iterations): (f64, u64),
     ) -> Self {
         let most = |bytes: fn(&Process) -> Option<u64>| processes.iter().filter_map(bytes).max();
-        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
+        let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MEGABYTE);
         let mut metadata = Map::new();
         metadata.insert("case".to_owned(), case.id().into());
         metadata.insert("env".to_owned(), case.env.clone().into());
@@ -292,7 +292,7 @@ impl SystemInfo {
     pub fn of(machine: &Machine) -> Self {
         Self {
             cpu_count: machine.threads,
-            memory_total_gb: machine.mem.total_bytes.map(|bytes| bytes as f64 / MIB / 1024.0),
+            memory_total_gb: machine.mem.total_bytes.map(|bytes| bytes as f64 / MEGABYTE / 1024.0),
             backend: "cpu".to_owned(),
             devices: machine.cpu.iter().cloned().collect(),
             fingerprint: machine.fingerprint.clone(),
@@ -347,6 +347,9 @@ pub struct Against {
     /// The processes of this run against those of the baseline, where stored numbers are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<MannWhitney>,
+    /// How the interval of the change was found, where pairs are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Method>,
 }
 
 impl Against {
@@ -374,7 +377,19 @@ impl Against {
             _ => format!("; beyond {threshold:.0} % counts"),
         };
         let throughput_change_interval = Some(change.interval);
-        Self { rules: Some(rules), throughput_change_interval, tier, verdict, reason, processes: None }
+        let (rules, processes, method) = (Some(rules), None, None);
+        Self { rules, throughput_change_interval, tier, verdict, reason, processes, method }
+    }
+
+    /// How it was found, in the words of records: for pairs what decided, for stored numbers the two intervals together
+    /// (and, where both runs tell of their processes, a rank test).
+    pub fn method_name(&self) -> &'static str {
+        match (self.tier, self.method, &self.processes) {
+            (Tier::Paired, Some(Method::Bootstrap), _) => "bootstrap",
+            (Tier::Paired, ..) => "student",
+            (_, _, Some(_)) => "stored_intervals_mann_whitney",
+            (_, _, None) => "stored_intervals",
+        }
     }
 
     /// Two results that must not be compared.
@@ -386,6 +401,7 @@ impl Against {
             verdict: Verdict::Incomparable,
             reason: reason.into(),
             processes: None,
+            method: None,
         }
     }
 
@@ -522,6 +538,9 @@ pub struct Report {
     pub comparisons: BTreeMap<String, Against>,
     /// Key figures.
     pub kpis: Vec<Kpi>,
+    /// What the guards had found in the end; older reports do not tell.
+    #[serde(default)]
+    pub guards: Option<Readings>,
     /// What could be better.
     pub recommendations: Vec<String>,
     /// The binary, if this is a baseline with one.
@@ -580,7 +599,7 @@ pub fn recommendations(results: &[BenchmarkResult]) -> Vec<String> {
     }
     for (what, sizes) in scalings(results) {
         let best = sizes.values().copied().fold(0.0, f64::max);
-        if let Some((&largest, &rate)) = sizes.last_key_value().filter(|(_, rate)| **rate < RETENTION * best) {
+        if let Some((&largest, &rate)) = sizes.last_key_value().filter(|(_, rate)| **rate < GOOD_RETENTION * best) {
             let kept = 100.0 * rate / best;
             advice.push(format!(
                 "{what}: {largest} environments keep {kept:.0} % of the best throughput; try a smaller scan_chunk_size"

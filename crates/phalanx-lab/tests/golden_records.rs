@@ -1,8 +1,11 @@
 //! Records of version 1 stay readable for ever, and the schema says of them what the reader does.
 
+mod schema;
+
 use std::path::{Path, PathBuf};
 
 use phalanx_lab::record::{self, Record};
+use schema::Schema;
 use serde_json::{Map, Value};
 
 fn golden_path() -> PathBuf {
@@ -12,79 +15,6 @@ fn golden_path() -> PathBuf {
 fn golden_lines() -> Vec<Value> {
     let text = std::fs::read_to_string(golden_path()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// The schema and the part of it that describes a line.
-struct Schema(Value);
-
-impl Schema {
-    fn read() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/lab-record-v1.schema.json");
-        Self(serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
-    }
-
-    /// What is wrong with a line.
-    fn faults(&self, line: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        match line["type"].as_str().and_then(|name| self.0["$defs"].get(name)) {
-            Some(schema) => self.check(line, schema, "line", &mut faults),
-            None => faults.push("no such type".to_owned()),
-        }
-        faults
-    }
-
-    /// Checks what the schema uses to tell records apart: types, required fields, constants and choices.
-    fn check(&self, value: &Value, schema: &Value, at: &str, faults: &mut Vec<String>) {
-        let schema = self.resolve(schema);
-        let types = match &schema["type"] {
-            Value::Array(types) => types.iter().collect(),
-            Value::Null => Vec::new(),
-            single => vec![single],
-        };
-        if !types.is_empty() && !types.iter().any(|name| has_type(value, name.as_str().unwrap())) {
-            faults.push(format!("{at} is not of type {}", schema["type"]));
-        }
-        if schema.get("const").is_some_and(|only| only != value) {
-            faults.push(format!("{at} is not {}", schema["const"]));
-        }
-        if schema["enum"].as_array().is_some_and(|choices| !choices.contains(value)) {
-            faults.push(format!("{at} is not one of {}", schema["enum"]));
-        }
-        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            if value.get(name).is_none() {
-                faults.push(format!("{at} has no {name}"));
-            }
-        }
-        for (name, field) in value.as_object().into_iter().flatten() {
-            let known = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-            if let Some(field_schema) = known {
-                self.check(field, field_schema, &format!("{at}.{name}"), faults);
-            }
-        }
-        for item in value.as_array().into_iter().flatten() {
-            self.check(item, &schema["items"], &format!("an item of {at}"), faults);
-        }
-    }
-
-    fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        match schema["$ref"].as_str() {
-            Some(reference) => self.0.pointer(reference.trim_start_matches('#')).unwrap(),
-            None => schema,
-        }
-    }
-}
-
-fn has_type(value: &Value, name: &str) -> bool {
-    match name {
-        "null" => value.is_null(),
-        "boolean" => value.is_boolean(),
-        "integer" => value.is_u64() || value.is_i64(),
-        "number" => value.is_number(),
-        "string" => value.is_string(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        other => panic!("the checker does not know the type {other}"),
-    }
 }
 
 /// The line once for each of its fields at any depth, without that field.

@@ -41,6 +41,17 @@ pub(crate) struct AutotuneArgs {
     show_cache: bool,
 }
 
+impl AutotuneArgs {
+    /// Whether it looks at the machine, and not at what is remembered.
+    pub(crate) fn measures(&self) -> bool {
+        match &self.command {
+            Some(AutotuneCommand::ShowCache(_) | AutotuneCommand::ClearCache(_)) => false,
+            Some(AutotuneCommand::MaxEnvs(_) | AutotuneCommand::Verify(_)) => true,
+            None => !self.show_cache,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum AutotuneCommand {
     /// Show what is remembered, and where

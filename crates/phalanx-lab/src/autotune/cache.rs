@@ -173,6 +173,21 @@ pub struct ChunkConfig {
     pub extra: Map<String, Value>,
 }
 
+/// The most threads that any command takes.
+const MOST_THREADS: usize = 1024;
+
+impl ChunkConfig {
+    /// Why nobody can have measured this: the choice is none of what was looked at, or no machine has such threads.
+    fn fault(&self) -> Option<String> {
+        let chunk = self.optimal_chunk_size;
+        if !self.candidates.iter().any(|candidate| candidate.chunk_size == chunk && candidate.status == Status::Ok) {
+            return Some(format!("its chunk size {chunk} is none of the candidates that were measured"));
+        }
+        let threads = self.threads.filter(|threads| *threads > MOST_THREADS)?;
+        Some(format!("its threads are {threads}, but there are at most {MOST_THREADS}"))
+    }
+}
+
 /// What nobody could run with is damage, as what cannot be read.
 fn at_least_one<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
     NonZeroUsize::deserialize(value).map(NonZeroUsize::get)
@@ -416,6 +431,11 @@ fn parse(bytes: &[u8]) -> Loaded {
     profiles.env_profiles = section("env_profiles", take("env_profiles"), damage);
     profiles.agent_profiles = section("agent_profiles", take("agent_profiles"), damage);
     profiles.chunk_size_configs = section("chunk_size_configs", take("chunk_size_configs"), damage);
+    profiles.chunk_size_configs.retain(|key, config| {
+        let fault = config.fault();
+        damage.extend(fault.iter().map(|why| format!("its entry {key} of chunk_size_configs is damaged: {why}")));
+        fault.is_none()
+    });
     loaded
 }
 
@@ -450,7 +470,14 @@ mod tests {
             validated_at: "2026-07-01T00:00:00Z".to_owned(),
             engine_version: "0.1.0".to_owned(),
             env_hash: "h".to_owned(),
-            candidates: Vec::new(),
+            candidates: vec![Candidate {
+                chunk_size: chunk,
+                status: Status::Ok,
+                throughput_steps_per_s: Some(1e6),
+                ci_low: None,
+                ci_high: None,
+                bytes: 1,
+            }],
             threads: Some(2),
             fingerprint: Some("f".to_owned()),
             notes: Vec::new(),
@@ -505,7 +532,13 @@ mod tests {
         put(&file, "good", 32);
         let mut document: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
         document["chunk_size_configs"]["bad"] = "nonsense".into();
-        for (field, value) in [("optimal_chunk_size", 0), ("threads", 0), ("threads", -1)] {
+        for (field, value) in [
+            ("optimal_chunk_size", 0),
+            ("optimal_chunk_size", 1 << 30),
+            ("threads", 0),
+            ("threads", -1),
+            ("threads", 1025),
+        ] {
             let entry = format!("{field} of {value}");
             document["chunk_size_configs"][&entry] = document["chunk_size_configs"]["good"].clone();
             document["chunk_size_configs"][&entry][field] = value.into();
@@ -516,7 +549,7 @@ mod tests {
         fs::write(file.path(), document.to_string()).unwrap();
         let Loaded { profiles, damage } = file.load().unwrap();
         assert_eq!(profiles.chunk_size_configs.into_keys().collect::<Vec<_>>(), ["good"]);
-        assert_eq!((damage.len(), profiles.env_profiles.len()), (5, 0), "{damage:?}");
+        assert_eq!((damage.len(), profiles.env_profiles.len()), (7, 0), "{damage:?}");
     }
 
     #[test]

@@ -347,7 +347,7 @@ pub struct Summary {
     pub t_median: f64,
     /// Total time / total steps.
     pub t_mean: f64,
-    /// The 95 % interval of the mean, where there are enough samples for one.
+    /// The 95 % interval around the median, where there are enough samples for one.
     pub ci95: Option<[f64; 2]>,
     /// The standard deviation between processes.
     pub sigma_b: Option<f64>,
@@ -366,6 +366,18 @@ pub struct Summary {
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+impl Summary {
+    /// What the guards had found by the end of what it sums up; older records do not tell.
+    pub fn guards(&self) -> Option<Readings> {
+        self.extra.get("guards").and_then(|guards| Readings::deserialize(guards).ok())
+    }
+
+    /// Units in a second; `None` where the time of one is none, as of a case without samples.
+    pub fn rate(&self) -> Option<f64> {
+        (self.t_median > 0.0).then(|| 1e9 / self.t_median).filter(|rate| rate.is_finite() && *rate > 0.0)
+    }
 }
 
 /// Numbers of samples beyond Tukey's fences.

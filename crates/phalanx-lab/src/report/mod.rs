@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::guards::Readings;
+use crate::history::Change;
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::stats::trend::Trend;
@@ -46,9 +47,9 @@ pub struct Report {
 /// All benchmarks in a few numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Benchmarks of the last suite; without one, measured rates.
+    /// Benchmarks of the last suite; without one, the latest rates of all that was measured on the last machine.
     pub total_benchmarks: u64,
-    /// The mean of all measured rates of each kind of step. Steps of different kinds have no common mean.
+    /// The mean of these rates of each kind of step. Steps of different kinds have no common mean.
     pub avg_throughput: BTreeMap<String, f64>,
     /// The highest peak.
     pub peak_memory_mb: Option<f64>,
@@ -74,6 +75,8 @@ pub struct NamedTrend {
     /// The direction.
     #[serde(flatten)]
     pub trend: Trend,
+    /// Its changes, oldest first; those of tables alone are not looked for.
+    pub changes: Vec<Change>,
 }
 
 /// A part of a report.

@@ -5,26 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Block, Cell, Mood, NamedTrend, Report, Section, Summary};
-use crate::figures::{FIGURES, histories, latest, latest_of, rate_text, times};
+use crate::figures::{FIGURES, histories, latest, latest_memory, latest_of, rate_text, times};
 use crate::format::{format_bytes, format_number, format_seconds};
-use crate::guards::Status;
-use crate::history::{Series, SeriesKey, SeriesTrend, noise_percent};
+use crate::guards::{Readings, Status};
+use crate::history::{Change, Series, SeriesKey, SeriesTrend, noise_percent};
 use crate::machine::Machine;
 use crate::record::{Kind, Run};
 use crate::results::{Rate, Results, Spread, readable_time};
 use crate::stats::descriptive::mean;
 use crate::stats::growth::MemoryGrowth;
 use crate::stats::scaling;
-use crate::stats::trend::{Direction, Trend};
+use crate::stats::trend::Trend;
+use crate::suite::{GOOD_RETENTION, MUCH_MEMORY_MB, SLOW_PER_SECOND};
 use crate::throughput::MEGABYTE;
 use crate::timestamp::Timestamp;
 
-/// Mean throughput of a category below which it should become faster.
-const SLOW_PER_SECOND: f64 = 100.0;
-/// Memory beyond which it should become less.
-const MUCH_MEMORY_MB: f64 = 1000.0;
-/// The share of the best rate that the largest size should keep.
-const GOOD_RETENTION: f64 = 0.8;
 /// How many of the latest verdicts are shown.
 const MOST_VERDICTS: usize = 20;
 
@@ -58,12 +53,17 @@ pub(super) fn report(results: &Results, now: Timestamp) -> Report {
     add("Libraries", library_blocks(results));
     add("Trends", trend_blocks(results, &trends));
     add("Categories", category_blocks(&by_category));
-    add("Machine", machine_blocks(&machine, last_run));
+    add("Machine", machine_blocks(&machine, last_run.map(|run| (run, guards_of(results, run)))));
     let skipped: Vec<String> = results.damaged.iter().map(ToString::to_string).collect();
     add("Skipped files", if skipped.is_empty() { vec![] } else { vec![Block::List(skipped.clone())] });
-    let guards = last_run.map(|run| run.guards.clone());
+    let guards = last_run.map(|run| guards_of(results, run).clone());
     let generated_at = now.rfc3339();
     Report { generated_at, machine, guards, summary, by_category, kpis, trends, recommendations, skipped, sections }
+}
+
+/// What the guards had found when the last of a run was measured, or before it if that is all there is.
+fn guards_of<'a>(results: &'a Results, run: &'a Run) -> &'a Readings {
+    results.guards.get(&run.run_id).unwrap_or(&run.guards)
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -73,14 +73,16 @@ fn number(value: &Value) -> Option<f64> {
 fn summary(results: &Results, suite: Option<&Value>, kpis: &Value, verdicts: &[VerdictRow]) -> Summary {
     let of_suite = |field: &str| suite.and_then(|suite| number(&suite["summary"][field]));
     let mut by_kind: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for rate in &results.rates {
+    // What was measured again counts once, or a summary would change with every repetition.
+    let rates = latest_of(results, |_| true);
+    for rate in &rates {
         let kind = rate.kind.map_or("unknown kind", Kind::name).to_owned();
         by_kind.entry(kind).or_default().push(rate.steps_per_second);
     }
-    let peaks = results.memory.iter().filter_map(|memory| memory.peak_rss_mb);
+    let peaks = latest_memory(results).into_iter().filter_map(|memory| memory.peak_rss_mb);
     let is_alert = |kpi: &&Value| kpi["verdict"] == "alert";
     Summary {
-        total_benchmarks: of_suite("total_benchmarks").map_or(results.rates.len() as u64, |count| count as u64),
+        total_benchmarks: of_suite("total_benchmarks").map_or(rates.len() as u64, |count| count as u64),
         avg_throughput: by_kind.into_iter().map(|(kind, rates)| (kind, mean(&rates))).collect(),
         peak_memory_mb: of_suite("peak_memory_mb").or_else(|| peaks.reduce(f64::max)),
         total_duration: of_suite("total_duration"),
@@ -160,7 +162,7 @@ fn mood_of(verdict: &str) -> Mood {
         "met" | "improved" | "improving" => Mood::Good,
         "warn" | "inconclusive" | "noisy" | "incomparable" => Mood::Warn,
         "alert" | "regressed" | "checksum_mismatch" | "declining" => Mood::Bad,
-        "not_shown" | "insufficient_history" => Mood::Unknown,
+        "not_shown" | "insufficient_history" | "insufficient history" => Mood::Unknown,
         _ => Mood::Plain,
     }
 }
@@ -285,6 +287,7 @@ fn throughput_blocks(results: &Results) -> Vec<Block> {
                 Cell::number(if rate.threads > 0.0 { rate.threads.to_string() } else { "-".to_owned() }),
                 Cell::number(if rate.chunk > 0.0 { rate.chunk.to_string() } else { "-".to_owned() }),
                 Cell::text(rate.kind.map_or("", Kind::name)),
+                disturbed_cell(rate),
             ]);
         }
     }
@@ -302,14 +305,21 @@ fn throughput_blocks(results: &Results) -> Vec<Block> {
         "threads",
         "chunk",
         "kind",
+        "noisy",
     ];
     blocks.push(Block::Table { columns, rows });
     blocks.push(Block::Text(
         "Efficiency: rate per environment against that of the smallest size. Retention: rate against the best of all sizes; \
-         good is 0.8 and more at the largest."
+         good is 0.8 and more at the largest. Noisy: these guards refused, so the figure should not be quoted."
             .to_owned(),
     ));
     blocks
+}
+
+/// What disturbed the machine while a rate was measured.
+fn disturbed_cell(rate: &Rate) -> Cell {
+    let mood = if rate.disturbed_by.is_empty() { Mood::Plain } else { Mood::Warn };
+    Cell::text(rate.disturbed_by.join(", ")).mood(mood)
 }
 
 fn learning_blocks(results: &Results) -> Vec<Block> {
@@ -332,10 +342,21 @@ fn learning_blocks(results: &Results) -> Vec<Block> {
             Cell::text(format!("{}/s", kind.unit().plural())),
             Cell::number(spread_text(rate)),
             Cell::text(chosen(rate)),
+            disturbed_cell(rate),
         ]
     };
-    let columns =
-        vec!["kind", "agent", "environment", "envs", "threads", "rate", "unit", "interval or range", "settings"];
+    let columns = vec![
+        "kind",
+        "agent",
+        "environment",
+        "envs",
+        "threads",
+        "rate",
+        "unit",
+        "interval or range",
+        "settings",
+        "noisy",
+    ];
     vec![
         Block::Table { columns, rows: rates.iter().map(row).collect() },
         Block::Text(
@@ -363,13 +384,14 @@ fn spread_text(rate: &Rate) -> String {
 
 fn memory_blocks(results: &Results) -> Vec<Block> {
     let mut blocks = figures(results, &["memory"]);
-    let mut envs: Vec<&str> = results.memory.iter().map(|memory| memory.env.as_str()).collect();
+    let latest = latest_memory(results);
+    let mut envs: Vec<&str> = latest.iter().map(|memory| memory.env.as_str()).collect();
     envs.sort_unstable();
     envs.dedup();
     let rows: Vec<Vec<Cell>> = envs
         .into_iter()
         .filter_map(|env| {
-            let of_env = results.memory.iter().filter(|memory| memory.env == env);
+            let of_env = latest.iter().filter(|memory| memory.env == env);
             let sizes: Vec<(f64, f64)> =
                 of_env.filter_map(|memory| Some((memory.num_envs, memory.peak_rss_mb? * MEGABYTE))).collect();
             let growth = MemoryGrowth::of(&sizes)?;
@@ -435,15 +457,16 @@ fn trends(results: &Results) -> Vec<NamedTrend> {
         _ => format!("{} ({}{})", key.case_id, key.suite, if key.paired { ", in turns" } else { "" }),
     };
     let recorded = series.iter().map(|series| {
-        let SeriesTrend { series, direction, noise_percent, .. } = SeriesTrend::of((*series).clone(), None);
-        NamedTrend { name: name(&series.key), runs: series.entries.len(), noise_percent, trend: direction }
+        let SeriesTrend { series, direction, noise_percent, changes, .. } = SeriesTrend::of((*series).clone(), None);
+        let (name, runs) = (name(&series.key), series.entries.len());
+        NamedTrend { name, runs, noise_percent, trend: direction, changes }
     });
     let all = histories(results);
     let tables = all.iter().filter(|history| history.rates.iter().all(|rate| rate.run_id.is_none())).map(|history| {
         let rates: Vec<f64> = history.rates.iter().map(|rate| rate.steps_per_second).collect();
         let noise_percent = noise_percent(&rates);
         let (name, runs) = (history.name.clone(), rates.len());
-        NamedTrend { name, runs, noise_percent, trend: Trend::of(&rates, noise_percent) }
+        NamedTrend { name, runs, noise_percent, trend: Trend::of(&rates, noise_percent), changes: Vec::new() }
     });
     recorded.chain(tables).collect()
 }
@@ -454,12 +477,7 @@ fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
     }
     let row = |named: &NamedTrend| {
         let Trend { trend, change_percent, recent_avg, historical_avg } = named.trend;
-        let name = match trend {
-            Direction::Improving => "improving",
-            Direction::Declining => "declining",
-            Direction::Stable => "stable",
-            Direction::InsufficientHistory => "insufficient history",
-        };
+        let name = trend.name();
         let rate = |rate: Option<f64>| Cell::number(rate.map(format_number).unwrap_or_default());
         vec![
             Cell::text(named.name.clone()),
@@ -469,12 +487,19 @@ fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
             rate(historical_avg),
             Cell::number(format!("{:.1} %", named.noise_percent)),
             Cell::number(named.runs.to_string()),
+            Cell::text(named.changes.iter().map(change_text).collect::<Vec<_>>().join(", ")),
         ]
     };
     let mut blocks = figures(results, &["trends"]);
-    let columns = vec!["series", "trend", "change", "last three", "before", "noise", "runs"];
+    let columns = vec!["series", "trend", "change", "last three", "before", "noise", "runs", "change points"];
     blocks.push(Block::Table { columns, rows: trends.iter().map(row).collect() });
     blocks
+}
+
+fn change_text(change: &Change) -> String {
+    let day = change.first_after.started_at.get(..10).unwrap_or(&change.first_after.started_at);
+    let provisional = if change.point.provisional { ", provisional" } else { "" };
+    format!("{:+.1} % on {day}{provisional}", 100.0 * (change.point.ratio - 1.0))
 }
 
 fn category_blocks(categories: &Value) -> Vec<Block> {
@@ -501,7 +526,7 @@ fn category_blocks(categories: &Value) -> Vec<Block> {
     vec![Block::Table { columns, rows }]
 }
 
-fn machine_blocks(machine: &Machine, run: Option<&Run>) -> Vec<Block> {
+fn machine_blocks(machine: &Machine, run: Option<(&Run, &Readings)>) -> Vec<Block> {
     let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let kib = |size: Option<u64>| size.map_or("?".to_owned(), |kib| format_bytes(kib as f64 * 1024.0));
     let caches = [machine.caches.l1_kib, machine.caches.l2_kib, machine.caches.l3_kib].map(kib).join(" / ");
@@ -517,7 +542,7 @@ fn machine_blocks(machine: &Machine, run: Option<&Run>) -> Vec<Block> {
         ("fingerprint", machine.fingerprint.clone()),
     ];
     match run {
-        Some(run) => {
+        Some((run, _)) => {
             let dirty = if run.git.dirty == Some(true) { ", with changes" } else { "" };
             rows.push(("Phalanx", format!("{} ({})", run.build.version, run.build.profile)));
             rows.push(("commit", known(run.git.sha.clone().map(|sha| format!("{sha}{dirty}")))));
@@ -528,7 +553,7 @@ fn machine_blocks(machine: &Machine, run: Option<&Run>) -> Vec<Block> {
     }
     let row = |(name, text): (&str, String)| vec![Cell::text(name), Cell::text(text)];
     let mut blocks = vec![Block::Table { columns: vec!["machine", ""], rows: rows.into_iter().map(row).collect() }];
-    if let Some(run) = run {
+    if let Some((_, guards)) = run {
         let guard = |(name, reading): (&String, &crate::guards::Reading)| {
             let (status, mood) = match reading.status {
                 Status::Ok => ("ok", Mood::Good),
@@ -542,7 +567,7 @@ fn machine_blocks(machine: &Machine, run: Option<&Run>) -> Vec<Block> {
             };
             vec![Cell::text(name.clone()), Cell::text(status).mood(mood), Cell::text(value)]
         };
-        let rows = run.guards.0.iter().map(guard).collect();
+        let rows = guards.0.iter().map(guard).collect();
         blocks.push(Block::Table { columns: vec!["guard of the last run", "status", "value"], rows });
     }
     blocks

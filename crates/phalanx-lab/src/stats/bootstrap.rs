@@ -105,6 +105,22 @@ mod tests {
     }
 
     #[test]
+    fn all_resamples_of_a_ratio_of_totals() {
+        let (a, b) = ([10.0, 12.0, 11.0], [8.0, 10.0, 10.0]);
+        let ratio = |chosen: &[usize]| {
+            let total = |of: &[f64]| chosen.iter().map(|&i| of[i]).sum::<f64>();
+            total(&a) / total(&b)
+        };
+        assert_close(ratio(&[0, 1, 2]), 1.178_571_4);
+        let mut ratios = enumerate_resamples(3, ratio);
+        let interval = percentile_interval(&mut ratios, CONFIDENCE);
+        assert_close(ratios[0], 1.1);
+        assert_close(ratios[26], 1.25);
+        assert_close(interval.low, 1.121_666_7);
+        assert_close(interval.high, 1.237_5);
+    }
+
+    #[test]
     fn blocks_have_the_cube_root_of_the_length() {
         let alternating = |n: usize| (0..n).map(|i| (i % 2) as f64).collect::<Vec<f64>>();
         for (n, length) in [(1, 1), (2, 2), (3, 2), (8, 2), (9, 3), (27, 3), (28, 4), (64, 4), (1000, 10)] {

@@ -22,6 +22,18 @@ pub enum Direction {
     InsufficientHistory,
 }
 
+impl Direction {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Improving => "improving",
+            Self::Declining => "declining",
+            Self::Stable => "stable",
+            Self::InsufficientHistory => "insufficient history",
+        }
+    }
+}
+
 /// Recent results against all earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {

@@ -48,6 +48,12 @@ impl TwoLevel {
             variance_of_mean: mean_square_between / all,
         })
     }
+
+    /// Samples of each process beyond which more processes tell more for the same time (n*), where the start of a process
+    /// costs as much as so many samples; `None` if processes do not differ, and one may as well go on.
+    pub fn best_samples(&self, start_in_samples: f64) -> Option<f64> {
+        (self.between > 0.0).then(|| (start_in_samples * self.within / self.between).sqrt())
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +71,8 @@ mod tests {
         assert_close(levels.mean_square_within, 0.01);
         assert_near(levels.between, 0.045_833_3, 1e-7);
         assert_near(levels.variance_of_mean, 0.012_291_67, 1e-8);
+        assert_near(levels.best_samples(20.0).unwrap(), 2.0889, 5e-5);
+        assert_eq!(TwoLevel::of(&[[1.0, 2.0], [1.0, 2.0]]).unwrap().best_samples(20.0), None);
     }
 
     #[test]

@@ -725,7 +725,7 @@ mod tests {
         let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
         let AgentConfig::QLearning(table) = &config.agent else { panic!("not tabular") };
         assert_eq!(table.epsilon.to_string(), "linear(1, 0.05, 30%)");
-        assert_eq!(table.table.name(), "auto");
+        assert_eq!(table.table.name(), "optimal");
         assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
         let message = |key, value| {
             create_config("TicTacToe-v0", "q_learning", &[(key, value), ("steps_per_env", "9")])

@@ -30,9 +30,9 @@ section! {
         /// Exploration. `linear(1, 0.1, 50%)`, recipe A of the reference.
         epsilon: Schedule = Schedule::Linear { start: 1.0, end: 0.1, horizon: Horizon::Percent(50.0) },
             Schedule::probability;
-        /// How the table keeps its values. `auto`.
+        /// How the table keeps its values. `optimal` (also `auto`).
         table: Kind = Kind::Auto, any;
-        /// Share of visited states from which an `auto` table is dense. None: 0.25, and from the first one on if the
+        /// Share of visited states from which an `optimal` table is dense. None: 0.25, and from the first one on if the
         /// table fits a core's caches.
         dense_threshold: Option<f64> = None, optional(share);
         /// The type of the values. `f32`.

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 use phalanx_lab::format::format_number;
 use phalanx_lab::guards::{self, BUILDS, Readings};
+use phalanx_lab::history::AB;
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::record::{Record, Summary};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::verdict::Verdict;
 use phalanx_lab::worker::{self, Description};
 use serde::Serialize;
+use serde_json::json;
 
 use super::options::RecordsArgs;
 use super::paired::{Copies, Looks, Margin, PairedMeasurement, PlanArgs, cases, percentage};
@@ -43,9 +45,6 @@ pub(crate) struct AbArgs {
     /// checksums may differ
     #[arg(long)]
     other_results: bool,
-    /// A word that the records carry; may be given several times
-    #[arg(long = "tag", value_name = "T")]
-    tags: Vec<String>,
     #[command(flatten)]
     common: RecordsArgs,
 }
@@ -96,7 +95,10 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
     let mut monitor = args.common.monitor.start()?;
     let copies = Copies::new(&args.a, &args.b)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let mut session = Session::start("ab", threads, args.tags.clone(), Some(&args.common.results_dir))?;
+    let mut about = args.common.about.about();
+    // Which builds these were, for whoever reads the records later.
+    about.extra.insert("sides".to_owned(), json!({ "a": &a, "b": &b }));
+    let mut session = Session::start(AB, threads, about, Some(&args.common.results_dir))?;
     let builds = guards::build_mismatch(&a.description.build, &b.description.build);
     session.note(BUILDS, builds);
     let same_work = !args.other_results;
@@ -106,7 +108,7 @@ pub(crate) fn run(args: &AbArgs) -> Result<(), Failure> {
         let margin = Margin::of(args.margin, &session.run.machine, case, &looks.plan);
         let total = looks.plan.processes * looks.looks;
         let watch = monitor.watch(case.id(), "pairs", total, args.common.output.quiet);
-        let mut measurement = PairedMeasurement { copies: &copies, session: &mut session, watch, suite: "ab" };
+        let mut measurement = PairedMeasurement { copies: &copies, session: &mut session, watch, suite: AB };
         let (pairs, judgement) = looks.take(&mut measurement, case, &margin, Judgement::is_open)?;
         drop(measurement);
         let [of_a, of_b] = session.record_pairs_complete((case, case), &pairs)?;

@@ -9,10 +9,11 @@ use phalanx_lab::files::check_folder;
 use phalanx_lab::format::format_seconds;
 use serde::Serialize;
 
-use super::options::{RESULTS_DIR, columns, own_binary};
+use super::options::{AboutArgs, RESULTS_DIR, own_binary};
 use crate::args::{Cli, OutputArgs, count};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
+use crate::text::columns;
 
 #[derive(Debug, Args)]
 pub(crate) struct AllArgs {
@@ -29,6 +30,8 @@ pub(crate) struct AllArgs {
     /// standard error
     #[arg(long, value_name = "N", value_parser = count, num_args = 0..=1, default_missing_value = "1")]
     monitor: Option<usize>,
+    #[command(flatten)]
+    about: AboutArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -98,7 +101,7 @@ pub(crate) fn run(args: &AllArgs) -> Result<(), Failure> {
                 [done.command.clone(), format_seconds(done.seconds), outcome]
             })
             .collect();
-        print(&format!("\n{}", columns(["command", "time", "outcome"], &rows)))
+        print(&format!("\n{}", columns(&["command", "time", "outcome"], &rows)))
     };
     commands::concluded(printed, if done.iter().all(|done| done.exit_code == Some(0)) { 0 } else { 1 })
 }
@@ -116,6 +119,9 @@ fn arguments(line: Line, args: &AllArgs) -> Vec<String> {
     let mut arguments: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
     if has("results-dir") {
         arguments.extend(["--results-dir".to_owned(), args.results_dir.display().to_string()]);
+    }
+    if has("tag") && has("description") {
+        arguments.extend(args.about.words());
     }
     // The demo has no processes to count: it counts its steps.
     if let Some(every) = args.monitor.filter(|_| line[0] == "bench" && has("monitor")) {
@@ -139,12 +145,15 @@ mod tests {
             skip_plots: false,
             results_dir: PathBuf::from("r"),
             monitor: Some(7),
+            about: AboutArgs { tags: vec!["-t".to_owned()], description: Some("some words".to_owned()) },
             output: OutputArgs { json: false, quiet: true },
         };
         for line in [ALL, QUICK, PLOTS].concat() {
             let arguments = arguments(line, &args);
             assert!(line[0] == "demo" || arguments.contains(&"--results-dir".to_owned()), "{arguments:?}");
             assert_eq!(line[0] == "bench" && line[1] != "plot", arguments.contains(&"7".to_owned()), "{arguments:?}");
+            let tagged = arguments.contains(&"--tag=-t".to_owned());
+            assert_eq!(line[0] == "bench" && line[1] != "plot", tagged, "{arguments:?}");
             let words = std::iter::once("phalanx".to_owned()).chain(arguments.clone());
             Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         }

@@ -15,7 +15,7 @@ use phalanx_lab::campaign::Measured;
 use phalanx_lab::case::{Autoreset, CaseSpec};
 use phalanx_lab::format::{format_number, format_seconds};
 use phalanx_lab::record::{Kind, Run};
-use phalanx_lab::session::Session;
+use phalanx_lab::session::{About, Session};
 use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::throughput::{MEGABYTE, rate};
 use phalanx_lab::timestamp::Timestamp;
@@ -23,13 +23,14 @@ use phalanx_lab::workload;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::{PlanArgs, RESULTS_DIR, columns, print_noise};
+use super::options::{PlanArgs, RESULTS_DIR, print_noise};
 use super::throughput::measure;
 use crate::args::{OutputArgs, count, key_value, memory_budget, whole};
 use crate::commands::{print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::monitoring::ProcessMonitorArgs;
+use crate::text::columns;
 use crate::workloads;
 
 #[derive(Debug, Args)]
@@ -111,9 +112,12 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     let spec = workloads::spec(&base)?;
     let monitor = args.monitor.start()?;
     let began = Timestamp::now();
-    let mut tags = Vec::new();
-    tags.extend(args.tag.clone());
-    let mut session = Session::start(&format!("baseline_{device}"), base.threads, tags, Some(&args.results_dir))?;
+    let about = About {
+        tags: args.tag.iter().cloned().collect(),
+        description: Some(args.description.clone()).filter(|text| !text.is_empty()),
+        ..About::default()
+    };
+    let mut session = Session::start(&format!("baseline_{device}"), base.threads, about, Some(&args.results_dir))?;
 
     // One environment is a batch of one: it is measured once.
     let mut counts = vec![1];
@@ -152,6 +156,8 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     }
     let mut extra = Map::new();
     extra.insert("run_id".to_owned(), json!(session.run.run_id));
+    let guards = session.guards();
+    extra.insert("guards".to_owned(), json!(guards));
     let baseline = Baseline {
         timestamp: began.unix_seconds(),
         description: args.description.clone(),
@@ -179,7 +185,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     };
     let file = baseline.write(&args.results_dir)?;
     session.finish();
-    print_noise(&session.guards());
+    print_noise(&guards);
     if args.output.json {
         return print_json(&Report { file: &file, records: session.path(), baseline: &baseline });
     }
@@ -307,5 +313,5 @@ pub(super) fn scaling_table(baseline: &Baseline) -> String {
             }
         })
         .collect();
-    columns(["batch", "steps/s", "efficiency", "reset", "memory"], &rows)
+    columns(&["batch", "steps/s", "efficiency", "reset", "memory"], &rows)
 }

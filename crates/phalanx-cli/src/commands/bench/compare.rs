@@ -8,10 +8,11 @@ use phalanx_lab::format::format_number;
 use serde::Serialize;
 
 use super::baseline::scaling_table;
-use super::options::{RESULTS_DIR, columns};
+use super::options::RESULTS_DIR;
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::text::columns;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -36,7 +37,7 @@ struct Report {
     batch_size: u64,
     runs: Vec<RunLine>,
     latest_scaling: Vec<ScalingLine>,
-    /// By how much the batch's memory is smaller than in the first run tagged `baseline`.
+    /// By how much the batch's memory is smaller than in the first run tagged `baseline`; below 1 it is larger.
     memory_ratio: Option<f64>,
     damaged: Vec<String>,
 }
@@ -44,11 +45,16 @@ struct Report {
 #[derive(Serialize)]
 struct RunLine {
     date: Option<String>,
+    env: Option<String>,
+    tag: Option<String>,
+    machine: Option<String>,
     label: String,
     single_steps_per_second: f64,
     single_change_percent: Option<f64>,
     batch_steps_per_second: Option<f64>,
     batch_change_percent: Option<f64>,
+    /// The guards that refused the machine as it was.
+    disturbed_by: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -63,8 +69,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let found = baseline_file::read_folder(&args.results_dir)?;
     let damaged: Vec<String> = found.damaged.iter().map(ToString::to_string).collect();
     damaged.iter().for_each(|damage| say!("warning: {damage}"));
-    let of_tag = |run: &Baseline| args.tag.is_none() || run.tag == args.tag;
-    let runs: Vec<Baseline> = found.runs.into_iter().filter(of_tag).collect();
+    let of_tag = |run: &&Baseline| args.tag.is_none() || run.tag == args.tag;
+    let runs: Vec<Baseline> = found.runs.iter().filter(of_tag).cloned().collect();
     let Some(latest) = runs.last() else {
         let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
         return Err(Failure::input(format!(
@@ -74,7 +80,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     };
     let batch_size = args.batch_size as u64;
     let rows = baseline_file::compare(&runs, batch_size);
-    let memory_ratio = memory_ratio(&runs, latest, batch_size);
+    // Of all runs: the one tagged baseline has another tag than the one asked for.
+    let memory_ratio = memory_ratio(&found.runs, latest, batch_size);
     if args.output.json {
         let line = |row: ScalingRow| ScalingLine { outcome: row.outcome, efficiency: row.efficiency_percent };
         return print_json(&Report {
@@ -89,8 +96,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if !args.scaling_only {
         text += &comparison(&rows, batch_size);
         if let Some(ratio) = memory_ratio {
-            text +=
-                &format!("memory of a batch of {batch_size}: {ratio:.2} times less than in the run tagged baseline\n");
+            let than = match ratio {
+                ratio if ratio > 1.005 => format!("{ratio:.2} times less than"),
+                ratio if ratio < 0.995 => format!("{:.2} times as much as", 1.0 / ratio),
+                _ => "as much as".to_owned(),
+            };
+            text += &format!("memory of a batch of {batch_size}: {than} in the run tagged baseline\n");
         }
         text += &targets(latest);
         text.push('\n');
@@ -129,6 +140,10 @@ const TARGET_BATCH: u64 = 1000;
 fn run_line(row: ComparisonRow) -> RunLine {
     RunLine {
         date: row.time.map(|time| time.rfc3339()),
+        env: row.env,
+        tag: row.tag,
+        machine: row.machine,
+        disturbed_by: row.disturbed_by,
         label: row.label,
         single_steps_per_second: row.single,
         single_change_percent: row.single_change_percent,
@@ -145,25 +160,29 @@ fn comparison(rows: &[ComparisonRow], batch_size: u64) -> String {
             [
                 row.time.map_or("unknown".to_owned(), |time| time.readable()),
                 format!("{:<28}", row.label),
+                row.env.clone().unwrap_or_default(),
                 format_number(row.single),
                 change(row.single_change_percent),
                 row.batch.map_or("N/A".to_owned(), format_number),
                 change(row.batch_change_percent),
+                if row.disturbed_by.is_empty() { String::new() } else { "noisy".to_owned() },
             ]
         })
         .collect();
     let batch = format!("batch {batch_size} SPS");
-    columns(["Date", "[tag] description           ", "single SPS", "change", &batch, "change"], &lines)
+    let header =
+        ["Date", "[tag] description           ", "environment", "single SPS", "change", &batch, "change", "guards"];
+    columns(&header, &lines)
 }
 
-/// How many times less memory the latest run's batch takes than that of the first run tagged `baseline`, of the same
-/// environment.
+/// How many times less memory the latest run's batch takes than that of the first run tagged `baseline` that differs from
+/// it in nothing but the code.
 fn memory_ratio(runs: &[Baseline], latest: &Baseline, batch_size: u64) -> Option<f64> {
     let memory = |run: &Baseline| match run.batch_scaling.get(&batch_size)? {
         BatchOutcome::Measured(result) => result.memory_mb.filter(|mb| *mb > 0.0),
         BatchOutcome::Failed { .. } => None,
     };
-    let first = runs.iter().find(|run| run.tag.as_deref() == Some("baseline") && run.env == latest.env)?;
-    (!std::ptr::eq(first, latest)).then_some(())?;
+    let first = runs.iter().find(|run| run.tag.as_deref() == Some("baseline") && run.same_series(latest))?;
+    (first != latest).then_some(())?;
     Some(memory(first)? / memory(latest)?)
 }

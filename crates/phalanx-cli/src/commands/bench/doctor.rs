@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phalanx_lab::calibrations::StoredCalibration;
-use phalanx_lab::campaign::Plan;
+use phalanx_lab::campaign::{PairRun, Plan};
 use phalanx_lab::files::cache_folder;
 use phalanx_lab::guards::{Readings, Status};
 use phalanx_lab::session::Session;
+use phalanx_lab::stats::descriptive::median;
+use phalanx_lab::stats::variance::TwoLevel;
 use serde::Serialize;
 
 use super::options::{RecordsArgs, own_binary};
@@ -45,6 +47,8 @@ struct Document {
 #[derive(Serialize)]
 struct Stored {
     file: PathBuf,
+    /// Samples of a process beyond which more processes would tell more for the same time.
+    best_samples: Option<f64>,
     #[serde(flatten)]
     calibration: StoredCalibration,
 }
@@ -66,7 +70,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let own = own_binary()?;
     let copies = Copies::new(&own, &own)?;
     let threads = cases.iter().map(|case| case.threads).max().unwrap_or(1);
-    let mut session = Session::start("doctor", threads, Vec::new(), Some(&args.common.results_dir))?;
+    let mut session = Session::start("doctor", threads, args.common.about.about(), Some(&args.common.results_dir))?;
     let machine = (session.run.machine.fingerprint.clone(), session.run.machine.name.clone());
     let seed = seed_of(&session.run.run_id);
     let mut stored = Vec::new();
@@ -80,7 +84,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         let comparisons = args.comparisons as usize;
         let calibration = StoredCalibration::of((&machine.0, &machine.1), case, &plan, &pairs, comparisons, seed)
             .ok_or_else(|| Failure::input(format!("{}: too few samples to calibrate with", case.id())))?;
-        stored.push(Stored { file: calibration.save(&folder)?, calibration });
+        stored.push(Stored { file: calibration.save(&folder)?, best_samples: best_samples(&pairs), calibration });
     }
     session.finish();
     monitor.close()?;
@@ -90,6 +94,15 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         return print_json(&Document { run_id, records, guards, calibrations: stored });
     }
     print(&text(&machine.1, &guards, &stored))
+}
+
+/// By how much processes of side A differ, and samples of one, and by what a start costs.
+fn best_samples(pairs: &[PairRun]) -> Option<f64> {
+    let logs = |pair: &PairRun| pair.a.times().into_iter().map(f64::ln).collect::<Vec<_>>();
+    let levels = TwoLevel::of(&pairs.iter().map(logs).collect::<Vec<_>>())?;
+    let starts: Vec<f64> = pairs.iter().map(|pair| pair.a.ready.startup_ns as f64).collect();
+    let samples: Vec<f64> = pairs.iter().flat_map(|pair| &pair.a.timings).map(|timing| timing.wall_ns as f64).collect();
+    levels.best_samples(median(&starts) / median(&samples)).filter(|count| count.is_finite())
 }
 
 fn text(machine: &str, guards: &Readings, stored: &[Stored]) -> String {
@@ -103,7 +116,7 @@ fn text(machine: &str, guards: &Readings, stored: &[Stored]) -> String {
             _ => writeln!(text, "  {name} refuses: {value}"),
         };
     }
-    for Stored { file, calibration: stored } in stored {
+    for Stored { file, best_samples, calibration: stored } in stored {
         let found = &stored.calibration;
         let percent = |log: f64| 100.0 * log.exp_m1();
         let _ = write!(
@@ -124,6 +137,10 @@ fn text(machine: &str, guards: &Readings, stored: &[Stored]) -> String {
             100.0 * stored.sd,
             file.display()
         );
+        if let Some(best) = best_samples {
+            let best = best.round().max(1.0);
+            let _ = writeln!(text, "  samples       beyond {best:.0} of each process, more processes tell more");
+        }
     }
     text
 }

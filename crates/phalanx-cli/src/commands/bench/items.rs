@@ -25,6 +25,7 @@ use phalanx_lab::stats::paired::Comparison;
 use phalanx_lab::stats::regression::{Change, effective_threshold};
 use phalanx_lab::stats::verdict::{Better, Tier, Verdict};
 use phalanx_lab::suite::{Against, Benchmark, BenchmarkResult};
+use phalanx_lab::throughput::MEGABYTE;
 
 use super::paired::{Copies, Looks, Margin, PairedMeasurement, calibration_of, seed_of};
 use crate::failure::Failure;
@@ -49,8 +50,6 @@ const LEAK_REPEATS: u64 = 100;
 
 /// Growth per repeat that is a leak: a page.
 const LEAK_BYTES: f64 = 4096.0;
-
-const MIB: f64 = 1_048_576.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Category {
@@ -304,7 +303,9 @@ impl Runner<'_> {
                 result
                     .metadata
                     .insert("overhead_interval_percent".to_owned(), vec![interval.low, interval.high].into());
-                result.metadata.insert("acceptable".to_owned(), overhead.acceptable().into());
+                // What disturbed the machine may be all that this is.
+                let quiet = self.session.guards().refusing().next().is_none();
+                result.metadata.insert("acceptable".to_owned(), (quiet && overhead.acceptable()).into());
                 let figure = Figure { measured: Some((percent, interval)), source: item.name.clone() };
                 let figures = vec![("safety_validation_overhead_percent", figure)];
                 Ok(Outcome { result, against: None, figures })
@@ -369,6 +370,7 @@ impl Runner<'_> {
         };
         let noise_percent = calibrated.unwrap_or_else(|| standard_error_percent(comparison));
         let mut against = Against::judged(&change(comparison), memory, noise_percent, Tier::Paired);
+        against.method = Some(comparison.method);
         // What disturbed the machine can take a verdict back, and never makes one.
         if against.verdict != Verdict::Equivalent && judgement.finding.verdict == Verdict::Noisy {
             against.take_back(judgement.finding.reason);
@@ -397,9 +399,10 @@ impl Runner<'_> {
         let logs = pairs.chunks_exact(2).map(|two| 0.5 * (log(&two[0]) + log(&two[1])));
         let seed = seed_of(&self.session.run.run_id);
         let against = match campaign::of_log_ratios(logs, self.looks.confidence(), seed) {
-            Some(found) => {
-                Against::judged(&change(&found), peaks(&pairs), standard_error_percent(&found), Tier::Paired)
-            }
+            Some(found) => Against {
+                method: Some(found.method),
+                ..Against::judged(&change(&found), peaks(&pairs), standard_error_percent(&found), Tier::Paired)
+            },
             None => Against::incomparable("too few starts"),
         };
         Ok((current(pairs), Some(against)))
@@ -474,7 +477,7 @@ fn current(pairs: Vec<PairRun>) -> Vec<Process> {
 /// Peak memory of both sides, in MiB.
 fn peaks(pairs: &[PairRun]) -> (Option<f64>, Option<f64>) {
     let most = |side: fn(&PairRun) -> &Process| {
-        pairs.iter().filter_map(|pair| side(pair).ready.rss_peak).max().map(|bytes| bytes as f64 / MIB)
+        pairs.iter().filter_map(|pair| side(pair).ready.rss_peak).max().map(|bytes| bytes as f64 / MEGABYTE)
     };
     (most(|pair| &pair.a), most(|pair| &pair.b))
 }
@@ -505,7 +508,7 @@ fn start_figures(item: &Item, result: &BenchmarkResult, processes: &[Process]) -
     let start = result.throughput_ci95.map(|rates| (1.0 / result.throughput, times(rates, 1.0)));
     let growths: Option<Vec<f64>> = processes
         .iter()
-        .map(|process| Some(process.ready.rss_peak?.saturating_sub(process.ready.rss_before?) as f64 / MIB))
+        .map(|process| Some(process.ready.rss_peak?.saturating_sub(process.ready.rss_before?) as f64 / MEGABYTE))
         .collect();
     let growth = growths.filter(|growths| !growths.is_empty()).map(|growths| {
         let (low, high) = growths.iter().fold((f64::MAX, 0.0_f64), |(low, high), &mb| (low.min(mb), high.max(mb)));
@@ -562,7 +565,7 @@ fn episodes(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkRes
         category: category.to_owned(),
         duration,
         memory_peak_mb: None,
-        memory_current_mb: memory::rss_bytes().map(|bytes| bytes as f64 / MIB),
+        memory_current_mb: memory::rss_bytes().map(|bytes| bytes as f64 / MEGABYTE),
         cpu_percent: elapsed.cpu_efficiency(1).map(|share| 100.0 * share),
         iterations: steps,
         throughput: steps as f64 / duration,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_lab::campaign::Plan;
+use phalanx_lab::guards::Readings;
 use phalanx_lab::kpi::{self, Figure, Kpi, Limits, Targets};
 use phalanx_lab::report::Report;
 use phalanx_lab::results::{Results, Stamped};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::items::{self, Category, Runner};
-use super::options::{RecordsArgs, listed, own_binary};
+use super::options::{RecordsArgs, listed, own_binary, print_noise, refusing};
 use super::plot;
 use super::report::Format;
 use crate::args::whole;
@@ -49,27 +50,37 @@ pub(crate) struct KpiArgs {
     common: RecordsArgs,
 }
 
+impl KpiArgs {
+    /// Whether it looks at the machine, and not at what is stored.
+    pub(super) fn measures(&self) -> bool {
+        self.history.is_empty()
+    }
+}
+
 #[derive(Serialize)]
 struct Document {
     run_id: String,
     records: Option<PathBuf>,
     kpis: Vec<Kpi>,
     violations: Vec<String>,
+    /// What the guards had found in the end; unknown of suites of older versions.
+    guards: Option<Readings>,
     exit_code: u8,
 }
 
 pub(crate) fn run(args: &KpiArgs) -> Result<(), Failure> {
     let targets = targets(args.kpi.as_deref())?;
-    let Measured { run_id, records, figures } =
+    let Measured { run_id, records, figures, guards } =
         if args.history.is_empty() { measured(args)? } else { stored(&args.history)? };
     let kpis = kpi::check(&figures, &targets);
     let violations: Vec<String> =
         kpi::check_performance_targets(&kpis).into_iter().map(|kpi| kpi.name.clone()).collect();
+    guards.iter().for_each(print_noise);
     let exit_code = kpis.iter().map(|kpi| kpi.verdict.exit_code()).max().unwrap_or(0);
     let printed = match args.format {
         Format::Html if !args.common.output.json => print(&page(&kpis)),
-        Format::Text if !args.common.output.json => print(&kpi_lines(&kpis)),
-        _ => print_json(&Document { run_id, records, kpis, violations, exit_code }),
+        Format::Text if !args.common.output.json => print(&kpi_lines(&kpis, guards.as_ref())),
+        _ => print_json(&Document { run_id, records, kpis, violations, guards, exit_code }),
     };
     commands::concluded(printed, exit_code)
 }
@@ -79,6 +90,7 @@ struct Measured {
     run_id: String,
     records: Option<PathBuf>,
     figures: BTreeMap<String, Figure>,
+    guards: Option<Readings>,
 }
 
 /// What the latest suite has stored; it is held against the targets of today.
@@ -90,7 +102,8 @@ fn stored(folders: &[PathBuf]) -> Result<Measured, Failure> {
         .map_err(|error| Failure::input(format!("the latest suite in {} has no figures: {error}", listed(folders))))?;
     let figure = |kpi: Kpi| (kpi.name, Figure { measured: kpi.value.zip(kpi.interval), source: kpi.source });
     let run_id = suite["run_id"].as_str().unwrap_or_default().to_owned();
-    Ok(Measured { run_id, records: None, figures: kpis.into_iter().map(figure).collect() })
+    let guards = Readings::deserialize(&suite["guards"]).ok();
+    Ok(Measured { run_id, records: None, figures: kpis.into_iter().map(figure).collect(), guards })
 }
 
 fn page(kpis: &[Kpi]) -> String {
@@ -103,7 +116,7 @@ fn page(kpis: &[Kpi]) -> String {
 fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
-    let mut session = Session::start("kpi", 1, Vec::new(), Some(&args.common.results_dir))?;
+    let mut session = Session::start("kpi", 1, args.common.about.about(), Some(&args.common.results_dir))?;
     let plan = Plan::of(args.processes, args.samples, args.sample_ms);
     let needed = [Category::Environment, Category::Rl, Category::Safety, Category::Startup];
     let needed: Vec<_> = needed.into_iter().flat_map(items::items).filter(items::Item::gives_figures).collect();
@@ -113,11 +126,13 @@ fn measured(args: &KpiArgs) -> Result<Measured, Failure> {
     session.finish();
     monitor.close()?;
     let (run_id, records) = (session.run.run_id.clone(), session.path());
-    Ok(Measured { run_id, records, figures: items::figures(&outcomes) })
+    let guards = Some(session.guards());
+    Ok(Measured { run_id, records, figures: items::figures(&outcomes), guards })
 }
 
-/// One line for each figure.
-pub(super) fn kpi_lines(kpis: &[Kpi]) -> String {
+/// One line for each figure; what was measured while guards refused is marked.
+pub(super) fn kpi_lines(kpis: &[Kpi], guards: Option<&Readings>) -> String {
+    let noisy = guards.and_then(refusing).is_some();
     let mut text = String::new();
     for kpi in kpis {
         let value = match (kpi.value, kpi.interval) {
@@ -129,10 +144,11 @@ pub(super) fn kpi_lines(kpis: &[Kpi]) -> String {
             Better::Higher => ">",
         };
         let Kpi { name, target, alert, source, .. } = kpi;
-        let verdict = verdict_name(kpi.verdict);
+        let noisy = if noisy && kpi.value.is_some() { " noisy" } else { "" };
+        let verdict = format!("{}{noisy}", verdict_name(kpi.verdict));
         let limits = format!("target {better} {target}, alert {alert}");
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{verdict:9}  {name:34}  {value:28}  {limits:28}  {source}");
+        let _ = writeln!(text, "{verdict:11}  {name:34}  {value:28}  {limits:28}  {source}");
     }
     text
 }

@@ -10,6 +10,7 @@ use phalanx_lab::campaign::Process;
 use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::function::write_csv;
+use phalanx_lab::guards::Readings;
 use phalanx_lab::memory_profile::{self as lab, Predicted, Row};
 use phalanx_lab::record::Record;
 use phalanx_lab::session::Session;
@@ -22,13 +23,14 @@ use phalanx_lab::workload::Timing;
 use serde::Serialize;
 use serde_json::json;
 
-use super::options::{CaseArgs, ResultsArgs, columns, own_binary};
+use super::options::{CaseArgs, ResultsArgs, own_binary, print_noise};
 use crate::args::{OutputArgs, count, memory_budget, whole};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::monitoring::{ProcessMonitorArgs, ProcessMonitoring};
 use crate::tally::Tally;
+use crate::text::columns;
 use crate::workloads;
 
 #[derive(Debug, Args)]
@@ -89,7 +91,6 @@ const CAPACITIES: [u64; 5] = [4, 8, 16, 24, 64];
 
 #[derive(Serialize)]
 struct Report {
-    run_id: String,
     machine: String,
     budget_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +101,8 @@ struct Report {
 
 #[derive(Serialize)]
 struct EnvsReport {
+    run_id: String,
+    guards: Readings,
     table: PathBuf,
     records: Option<PathBuf>,
     rows: Vec<Row>,
@@ -114,6 +117,8 @@ struct EnvsReport {
 
 #[derive(Serialize)]
 struct ScanReport {
+    run_id: String,
+    guards: Readings,
     table: PathBuf,
     records: Option<PathBuf>,
     rows: Vec<Row>,
@@ -137,11 +142,11 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
     let mut report = None;
     let mut profile = |name: &str| -> Result<(), Failure> {
         let target = args.results.target(&format!("memory_{name}_{device}"))?;
-        let mut session = Session::start(&target.prefix, base.threads, Vec::new(), Some(&target.folder))?;
+        let mut session =
+            Session::start(&target.prefix, base.threads, args.results.about.about(), Some(&target.folder))?;
         let records = session.path();
         let table = target.table(records.as_deref().unwrap_or(&target.folder));
         let report: &mut Report = report.get_or_insert_with(|| Report {
-            run_id: session.run.run_id.clone(),
             machine: session.run.machine.name.clone(),
             budget_bytes: budget,
             envs: None,
@@ -149,11 +154,15 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
         });
         let rows = if name == "envs" {
             let envs = envs(args, &base, budget, &mut monitor)?;
-            report.envs = Some(EnvsReport { table: table.clone(), records, ..envs });
+            let (run_id, guards) = (session.run.run_id.clone(), session.guards());
+            report.envs = Some(EnvsReport { run_id, guards, table: table.clone(), records, ..envs });
             &report.envs.as_ref().expect("just set").rows
         } else {
             let scan = scan(args, &base, budget, &mut monitor)?;
-            report.scan = Some(ScanReport { table: table.clone(), records, ..scan });
+            let (run_id, guards) = (session.run.run_id.clone(), session.guards());
+            // Only what is timed can be disturbed.
+            print_noise(&guards);
+            report.scan = Some(ScanReport { run_id, guards, table: table.clone(), records, ..scan });
             &report.scan.as_ref().expect("just set").rows
         };
         write_csv(&table, rows)?;
@@ -261,6 +270,8 @@ fn envs(
     let growth = lab::growth(&points);
     let fit = |bytes| growth.as_ref().and_then(|growth| largest_num_envs(growth, bytes));
     Ok(EnvsReport {
+        run_id: String::new(),
+        guards: Readings::default(),
         table: PathBuf::new(),
         records: None,
         rows: cases.iter().zip(&outcomes).map(|(case, outcome)| row(case, outcome)).collect(),
@@ -295,6 +306,8 @@ fn scan(
         .map(|((case, _), medians)| (case.scan_chunk_size, 1e9 / median(medians)))
         .collect();
     Ok(ScanReport {
+        run_id: String::new(),
+        guards: Readings::default(),
         table: PathBuf::new(),
         records: None,
         rows: cases.iter().zip(&outcomes).map(|(case, outcome)| row(case, outcome)).collect(),
@@ -379,7 +392,7 @@ fn table(rows: &[Row], rates: &[(usize, f64)]) -> String {
             ]
         })
         .collect();
-    let mut text = columns(header, &lines);
+    let mut text = columns(&header, &lines);
     for row in rows.iter().filter(|row| !row.success) {
         text += &format!("{} x {}: {}\n", row.env_name, row.num_envs, row.error.as_deref().unwrap_or_default());
     }

@@ -78,6 +78,21 @@ enum BenchCommand {
     Worker,
 }
 
+impl BenchArgs {
+    /// Whether it measures something and has no `--device`.
+    pub(crate) fn computes(&self) -> bool {
+        match &self.command {
+            // What they measure with is in their flags, or in those of the commands that they start.
+            BenchCommand::Throughput(_) | BenchCommand::Memory(_) | BenchCommand::Baseline(_) => false,
+            BenchCommand::All(_) | BenchCommand::Worker => false,
+            BenchCommand::Cite(_) | BenchCommand::Compare(_) | BenchCommand::Plot(_) => false,
+            BenchCommand::Report(_) | BenchCommand::Trend(_) => false,
+            BenchCommand::Kpi(args) => args.measures(),
+            _ => true,
+        }
+    }
+}
+
 pub(crate) fn run(args: &BenchArgs, start: Instant) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Ab(args) => ab::run(args),

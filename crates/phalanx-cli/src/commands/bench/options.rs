@@ -13,6 +13,7 @@ use phalanx_lab::case::{Autoreset, CaseSpec, LEARNERS};
 use phalanx_lab::files::check_folder;
 use phalanx_lab::guards::{OVERSUBSCRIPTION, Readings, Status};
 use phalanx_lab::record::Kind;
+use phalanx_lab::session::About;
 use phalanx_workbench::kinds::check_kind;
 use phalanx_workbench::tuning::policy_name;
 
@@ -20,7 +21,6 @@ use crate::args::{OutputArgs, key_value, whole};
 use crate::failure::Failure;
 use crate::files;
 use crate::monitoring::ProcessMonitorArgs;
-use crate::text;
 
 /// Where results go unless the user says otherwise.
 pub(crate) const RESULTS_DIR: &str = "benchmarks/results";
@@ -54,9 +54,34 @@ impl PlanArgs {
     }
 }
 
+/// What a user says of a run, for its records.
+#[derive(Debug, Args)]
+pub(crate) struct AboutArgs {
+    /// A word that the records carry; may be given several times
+    #[arg(long = "tag", value_name = "T")]
+    pub(super) tags: Vec<String>,
+    /// What this run is about, for the records
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+}
+
+impl AboutArgs {
+    pub(crate) fn about(&self) -> About {
+        About { tags: self.tags.clone(), description: self.description.clone(), ..About::default() }
+    }
+
+    /// The same as arguments of a command.
+    pub(super) fn words(&self) -> Vec<String> {
+        let tags = self.tags.iter().map(|tag| format!("--tag={tag}"));
+        tags.chain(self.description.iter().map(|text| format!("--description={text}"))).collect()
+    }
+}
+
 /// Where results go.
 #[derive(Debug, Args)]
 pub(crate) struct ResultsArgs {
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
     /// Folder of the results
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
@@ -104,6 +129,8 @@ impl Target {
 /// What commands that write records only have in common.
 #[derive(Debug, Args)]
 pub(crate) struct RecordsArgs {
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     pub(crate) results_dir: PathBuf,
@@ -130,6 +157,20 @@ impl HistoryArgs {
         let usual = [RESULTS_DIR, SUITE_DIR].map(PathBuf::from);
         let found: Vec<PathBuf> = usual.iter().filter(|folder| folder.is_dir()).cloned().collect();
         if found.is_empty() { usual[..1].to_vec() } else { found }
+    }
+
+    /// The same; a folder that the user names and that does not exist is a mistake.
+    pub(crate) fn existing(&self) -> Result<Vec<PathBuf>, Failure> {
+        let folders = self.folders();
+        match folders.iter().find(|folder| !folder.is_dir()) {
+            Some(folder) => {
+                let folder = folder.display();
+                Err(Failure::input(format!(
+                    "there is no folder {folder}: measure first, or name another with --history"
+                )))
+            }
+            None => Ok(folders),
+        }
     }
 }
 
@@ -225,20 +266,20 @@ pub(crate) fn own_binary() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::input(format!("cannot find the binary that runs: {error}")))
 }
 
+/// The guards that refuse, as a sentence names them; nothing if none does.
+pub(crate) fn refusing(guards: &Readings) -> Option<String> {
+    let names: Vec<&str> = guards.refusing().collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// Says on standard error that the machine was not quiet, or has too few cores, if that is so.
 pub(crate) fn print_noise(guards: &Readings) {
     if guards.0.get(OVERSUBSCRIPTION).is_some_and(|reading| reading.status == Status::Warn) {
         say!("warning: there are more threads than cores they may use, so they wait for each other");
     }
-    let refusing: Vec<_> = guards.refusing().collect();
-    if !refusing.is_empty() {
-        say!("warning: noisy, the guards refuse ({}): look twice at these figures", refusing.join(", "));
+    if let Some(refusing) = refusing(guards) {
+        say!("warning: noisy, the guards refuse ({refusing}): look twice at these figures");
     }
-}
-
-/// Text in columns: the first flush left, the others flush right.
-pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    text::columns(&header, rows)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
-    let folders = args.history.folders();
+    let folders = if args.input.is_empty() { args.history.existing()? } else { args.history.folders() };
     let results = read(&args.input, &folders)?;
     let folder = args.output_dir.clone().unwrap_or_else(|| beside(&args.input, &folders[0]).join("plots"));
     let mut drawn = Vec::new();

@@ -40,7 +40,7 @@ pub(super) enum Format {
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let target = args.html.as_deref().map(|path| files::check_target(path, files::Kind::Html)).transpose()?;
-    let folders = args.history.folders();
+    let folders = if args.input.is_empty() { args.history.existing()? } else { args.history.folders() };
     let results = plot::read(&args.input, &folders)?;
     if results.is_empty() {
         return Err(Failure::input(format!(

@@ -6,12 +6,14 @@ use clap::Args;
 use phalanx_core::Error;
 use phalanx_envs::registry;
 use phalanx_lab::case::CaseSpec;
+use phalanx_lab::guards::Readings;
 use phalanx_lab::history::OVERHEADS;
 use phalanx_lab::session::Session;
+use phalanx_lab::stats::verdict::Verdict;
 use serde::Serialize;
 
 use super::items::{ACCEPTABLE_OVERHEAD, Runner, industrial};
-use super::options::{RecordsArgs, own_binary};
+use super::options::{RecordsArgs, own_binary, print_noise, refusing};
 use super::paired::PlanArgs;
 use crate::args::count;
 use crate::commands::{print, print_json};
@@ -36,6 +38,7 @@ struct Document {
     run_id: String,
     records: Option<PathBuf>,
     results: Vec<Row>,
+    guards: Readings,
 }
 
 #[derive(Serialize)]
@@ -44,7 +47,9 @@ struct Row {
     num_envs: usize,
     safety_validation_overhead_percent: f64,
     interval_percent: [f64; 2],
+    /// Whether the whole interval is below what may be spent; never where guards refuse.
     acceptable: bool,
+    verdict: String,
     pairs: usize,
     checksum: Option<String>,
 }
@@ -66,7 +71,7 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
     args.plan.check_room(&cases)?;
     let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
-    let mut session = Session::start("safety", 1, Vec::new(), Some(&args.common.results_dir))?;
+    let mut session = Session::start("safety", 1, args.common.about.about(), Some(&args.common.results_dir))?;
     let quiet = args.common.output.quiet;
     let mut runner = Runner::of_this_binary(&mut session, &own, args.plan.plan(), &mut monitor, quiet, OVERHEADS);
     let mut results = Vec::new();
@@ -78,22 +83,29 @@ pub(crate) fn run(args: &SafetyArgs) -> Result<(), Failure> {
             safety_validation_overhead_percent: overhead.percent,
             interval_percent: [overhead.interval.low, overhead.interval.high],
             acceptable: overhead.acceptable(),
+            verdict: verdict(overhead.interval.low, overhead.interval.high),
             pairs: overhead.pairs,
             checksum: overhead.checksum,
         });
     }
     session.finish();
     monitor.close()?;
+    let guards = session.guards();
+    print_noise(&guards);
+    if let Some(refusing) = refusing(&guards) {
+        for row in &mut results {
+            (row.acceptable, row.verdict) = (false, format!("{}: {refusing} refused", Verdict::Noisy.name()));
+        }
+    }
     if args.common.output.json {
         let (run_id, records) = (session.run.run_id.clone(), session.path());
-        return print_json(&Document { run_id, records, results });
+        return print_json(&Document { run_id, records, results, guards });
     }
     let line = |row: &Row| {
         let [low, high] = row.interval_percent;
-        let verdict = verdict(low, high);
         format!(
-            "{:18} {:>8} environments: watching constraints costs {:.1} % [{low:.1}, {high:.1}], {verdict}\n",
-            row.environment, row.num_envs, row.safety_validation_overhead_percent
+            "{:18} {:>8} environments: watching constraints costs {:.1} % [{low:.1}, {high:.1}], {}\n",
+            row.environment, row.num_envs, row.safety_validation_overhead_percent, row.verdict
         )
     };
     print(&results.iter().map(line).collect::<String>())

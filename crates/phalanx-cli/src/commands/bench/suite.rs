@@ -30,7 +30,7 @@ use phalanx_lab::worker;
 
 use super::items::{self, Category, Item, Outcome, Runner};
 use super::kpi::{kpi_lines, targets};
-use super::options::{SUITE_DIR, own_binary};
+use super::options::{AboutArgs, SUITE_DIR, own_binary};
 use super::paired::{Copies, Looks};
 use crate::args::{OutputArgs, whole};
 use crate::commands::{self, print, print_json};
@@ -40,6 +40,8 @@ use crate::monitoring::ProcessMonitorArgs;
 
 /// What records call the suite.
 const SUITE: &str = "suite";
+/// The field of a report that names what the baseline has measured and this run has not.
+const MISSING: &str = "not_run";
 
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
@@ -73,9 +75,11 @@ pub(crate) struct SuiteArgs {
     /// Least time of a sample, in milliseconds
     #[arg(long, value_name = "MS", default_value = "3", value_parser = whole::<u32>(1..=60_000))]
     sample_ms: u32,
-    /// A word that the records carry; may be given several times
-    #[arg(long = "tag", value_name = "T")]
-    tags: Vec<String>,
+    /// With a baseline to compare with: an inconclusive answer, or that it is missing, fails too
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    about: AboutArgs,
     #[command(flatten)]
     monitor: ProcessMonitorArgs,
     #[command(flatten)]
@@ -95,9 +99,11 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let own = own_binary()?;
     let copies = baseline.as_ref().and_then(|baseline| baseline.binary.as_ref()).map(|kept| Copies::new(kept, &own));
     let copies = copies.transpose()?;
-    let mut session = Session::start("suite", 1, args.tags.clone(), Some(&args.output_dir))?;
+    let mut session = Session::start("suite", 1, args.about.about(), Some(&args.output_dir))?;
     let plan = Plan::of(args.pairs, args.samples, args.sample_ms);
     let looks = Looks { plan, looks: 2, cases: items.len(), same_work: true };
+    // Without a gate there is nothing to be strict about.
+    let strict = args.strict && (args.compare_baseline || args.baseline.is_some());
     let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
     for (number, item) in items.iter().enumerate() {
         if !args.output.quiet {
@@ -136,13 +142,20 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     comparisons.iter_mut().for_each(|against| against.heed(&guards));
     suite::heed_number(&mut comparisons);
     let kpis = kpi::check(&items::figures(&outcomes), &targets);
-    let mut report = report(&session, outcomes, kpis);
+    let mut report = report(&session, outcomes, kpis, &guards);
+    if let Some(baseline) = &baseline {
+        let missing = baseline.missing(&report.results);
+        if !missing.is_empty() {
+            report.extra.insert(MISSING.to_owned(), missing.into());
+        }
+    }
     if !failed.is_empty() {
         let reasons = failed.iter().map(|(name, failure)| (name.clone(), failure.to_string().into()));
         report.extra.insert("failed".to_owned(), serde_json::Value::Object(reasons.collect()));
     }
     for (name, against) in &report.comparisons {
-        session.record(&phalanx_lab::record::Record::Verdict(record(&report, name, against, baseline.as_ref())))?;
+        let verdict = record(&report, name, against, baseline.as_ref(), strict);
+        session.record(&phalanx_lab::record::Record::Verdict(verdict))?;
     }
     if args.save_baseline {
         save_baseline(&mut report, &place, &own)?;
@@ -150,7 +163,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), Failure> {
     let stem = format!("benchmark_results_{}", Timestamp::now().compact());
     let written = files::write_new(&args.output_dir, &stem, "json", pretty(&report).as_bytes())?;
     session.finish();
-    let (last, exit_code) = conclusion(&report, baseline.is_some());
+    let (last, exit_code) = conclusion(&report, baseline.is_some(), strict);
     if let Some(path) = markdown {
         files::write_atomically(&path, markdown_text(&report, &session, &last, &guards).as_bytes())?;
     }
@@ -228,6 +241,15 @@ impl Baseline {
         Ok(Some(Self { report, history, binary }))
     }
 
+    /// What it has measured, of the categories of this run, and this run has not.
+    fn missing(&self, results: &[BenchmarkResult]) -> Vec<String> {
+        let wanted = |stored: &&BenchmarkResult| {
+            results.iter().any(|result| result.category == stored.category)
+                && results.iter().all(|result| result.name != stored.name)
+        };
+        self.report.results.iter().filter(wanted).map(|stored| stored.name.clone()).collect()
+    }
+
     /// A result against the stored one of the same name, if there is one that can be compared.
     fn stored(&self, result: &BenchmarkResult, fingerprint: &str) -> Option<Against> {
         // What a mode costs and what leaks is judged by itself.
@@ -289,7 +311,7 @@ fn pretty(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("reports are plain data") + "\n"
 }
 
-fn report(session: &Session, outcomes: Vec<Outcome>, kpis: Vec<Kpi>) -> Report {
+fn report(session: &Session, outcomes: Vec<Outcome>, kpis: Vec<Kpi>, guards: &Readings) -> Report {
     let mut comparisons = BTreeMap::new();
     let mut results = Vec::new();
     for outcome in outcomes {
@@ -309,12 +331,19 @@ fn report(session: &Session, outcomes: Vec<Outcome>, kpis: Vec<Kpi>) -> Report {
         results,
         comparisons,
         kpis,
+        guards: Some(guards.clone()),
         binary: None,
         extra: serde_json::Map::new(),
     }
 }
 
-fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Baseline>) -> phalanx_lab::record::Verdict {
+fn record(
+    report: &Report,
+    name: &str,
+    against: &Against,
+    baseline: Option<&Baseline>,
+    strict: bool,
+) -> phalanx_lab::record::Verdict {
     let case = report.results.iter().find(|result| result.name == name).and_then(|result| result.metadata.get("case"));
     let ratio = |percent: f64| 1.0 + percent / 100.0;
     phalanx_lab::record::Verdict {
@@ -325,13 +354,13 @@ fn record(report: &Report, name: &str, against: &Against, baseline: Option<&Base
         ratio: against.rules.map(|rules| ratio(rules.throughput_change_percent)),
         lo: against.throughput_change_interval.map(|interval| ratio(interval.low)),
         hi: against.throughput_change_interval.map(|interval| ratio(interval.high)),
-        method: "student".to_owned(),
+        method: against.method_name().to_owned(),
         theta: against.rules.map(|rules| ratio(rules.threshold_percent()).ln()),
         mde: None,
         p: against.processes.map(|test| test.p),
         verdict: against.verdict.name().to_owned(),
         reason: against.reason.clone(),
-        exit_code: against.verdict.exit_code(false),
+        exit_code: against.verdict.exit_code(strict),
         extra: serde_json::Map::new(),
     }
 }
@@ -345,7 +374,7 @@ struct Concluded<'a> {
 }
 
 /// The last line and the exit code.
-fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
+fn conclusion(report: &Report, compared: bool, strict: bool) -> (Finding, u8) {
     let of = |verdict: Verdict| report.comparisons.iter().filter(move |(_, against)| against.verdict == verdict);
     let alerts: Vec<&str> =
         report.kpis.iter().filter(|kpi| kpi.verdict == KpiVerdict::Alert).map(|kpi| kpi.name.as_str()).collect();
@@ -390,7 +419,10 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
                 let reason = format!("none of {apart} benchmarks can be compared; {name}: {}", against.reason);
                 finding(Verdict::Incomparable, None, None, reason)
             }
-            None => finding(Verdict::Inconclusive, None, None, "nothing could be compared".to_owned()),
+            None => {
+                let reason = "the baseline and this run have no benchmark in common that can be compared".to_owned();
+                finding(Verdict::Incomparable, None, None, reason)
+            }
         },
         (_, _, 0) if open == 0 => {
             let reason = of(Verdict::Noisy).next().map(|(name, against)| format!("{name}: {}", against.reason));
@@ -408,7 +440,7 @@ fn conclusion(report: &Report, compared: bool) -> (Finding, u8) {
             finding(Verdict::Improved, None, None, format!("{better} of {told} benchmarks faster, {unclear} not told"))
         }
     };
-    let exit_code = last.verdict.exit_code(false);
+    let exit_code = last.verdict.exit_code(strict);
     (last, exit_code)
 }
 
@@ -456,7 +488,10 @@ fn text(report: &Report, guards: &Readings) -> String {
             let _ = writeln!(text, "{line}");
         }
     }
-    text += &kpi_lines(&report.kpis);
+    if let Some(missing) = missing_line(report) {
+        let _ = writeln!(text, "{missing}");
+    }
+    text += &kpi_lines(&report.kpis, Some(guards));
     for advice in &report.recommendations {
         let _ = writeln!(text, "advice: {advice}");
     }
@@ -468,6 +503,12 @@ fn text(report: &Report, guards: &Readings) -> String {
     let timed = format_seconds(summary.total_duration);
     let _ = writeln!(text, "{} benchmarks, {timed} timed", summary.total_benchmarks);
     text
+}
+
+/// What the baseline has and this run has not, in a line.
+fn missing_line(report: &Report) -> Option<String> {
+    let names: Vec<&str> = report.extra.get(MISSING)?.as_array()?.iter().filter_map(|name| name.as_str()).collect();
+    Some(format!("in the baseline, but not in this run: {}", names.join(", ")))
 }
 
 /// Whether making and dropping its case leaves memory behind.
@@ -499,6 +540,9 @@ fn markdown_text(report: &Report, session: &Session, last: &Finding, guards: &Re
             (None, None) => String::new(),
         };
         let _ = writeln!(text, "| {} | {} | {change} | {interval} | {verdict} |", result.name, rate(result));
+    }
+    if let Some(missing) = missing_line(report) {
+        let _ = writeln!(text, "\n{missing}");
     }
     text += "\n| key figure | value | target | alert | verdict |\n|---|---:|---:|---:|---|\n";
     for kpi in &report.kpis {
@@ -537,6 +581,7 @@ mod tests {
             results,
             comparisons: verdicts.iter().enumerate().map(|(i, verdict)| (i.to_string(), against(*verdict))).collect(),
             kpis: Vec::new(),
+            guards: None,
             recommendations: Vec::new(),
             binary: None,
             extra: serde_json::Map::new(),
@@ -545,7 +590,7 @@ mod tests {
 
     /// What a suite concludes from comparisons of these verdicts.
     fn concluded(verdicts: &[Verdict]) -> (Verdict, u8, String) {
-        let (finding, exit_code) = conclusion(&report_of(verdicts, Vec::new()), true);
+        let (finding, exit_code) = conclusion(&report_of(verdicts, Vec::new()), true, false);
         (finding.verdict, exit_code, finding.reason)
     }
 
@@ -555,7 +600,7 @@ mod tests {
             let result = Benchmark::new("memory/leak", "memory").iterations(1).warmup(0).metadata("leaks", leaks);
             let report = report_of(&[Verdict::Equivalent], vec![result.run(|| Ok::<_, ()>(())).unwrap()]);
             for compared in [true, false] {
-                let (finding, exit_code) = conclusion(&report, compared);
+                let (finding, exit_code) = conclusion(&report, compared, false);
                 assert_eq!(exit_code, code, "{finding}");
             }
         }
@@ -570,7 +615,7 @@ mod tests {
             (&[Noisy, Inconclusive], Inconclusive, 0, "1 inconclusive, 1 noisy"),
             (&[Inconclusive, Incomparable], Inconclusive, 0, "1 inconclusive, 0 noisy"),
             (&[Incomparable, Incomparable], Incomparable, 13, "none of 2 benchmarks can be compared; 0: why"),
-            (&[], Inconclusive, 0, "nothing could be compared"),
+            (&[], Incomparable, 13, "no benchmark in common"),
             (&[Noisy, Equivalent], Equivalent, 0, "no regression in 1 benchmarks, 1 not told"),
             (&[Noisy, Improved], Improved, 0, "1 of 1 benchmarks faster"),
             (&[Noisy, Regressed], Regressed, 10, "1: why"),
@@ -578,6 +623,22 @@ mod tests {
             let (found, exit_code, reason) = concluded(verdicts);
             assert_eq!((found, exit_code), (verdict, code), "{verdicts:?}: {reason}");
             assert!(reason.contains(said), "{verdicts:?}: {reason}");
+            let strict = conclusion(&report_of(verdicts, Vec::new()), true, true).1;
+            assert_eq!(strict, if verdict == Inconclusive { 11 } else { code }, "{verdicts:?}");
         }
+        assert_eq!(conclusion(&report_of(&[], Vec::new()), false, true).1, 11, "no baseline at all");
+    }
+
+    #[test]
+    fn what_only_the_baseline_has_is_named() {
+        let result = |name: &str, category: &str| {
+            Benchmark::new(name, category).iterations(1).warmup(0).run(|| Ok::<_, ()>(())).unwrap()
+        };
+        let stored = vec![result("a", "x"), result("b", "x"), result("c", "y")];
+        let baseline = Baseline { report: report_of(&[], stored), history: Vec::new(), binary: None };
+        assert_eq!(baseline.missing(&[result("a", "x"), result("new", "x")]), ["b"], "y was not asked for");
+        let mut report = report_of(&[], Vec::new());
+        report.extra.insert(MISSING.to_owned(), vec!["b"].into());
+        assert!(text(&report, &Readings::default()).contains("in the baseline, but not in this run: b\n"));
     }
 }

@@ -11,6 +11,7 @@ use phalanx_lab::case::CaseSpec;
 use phalanx_lab::figures::Files;
 use phalanx_lab::files::{check_folder, make_folder, write_atomically};
 use phalanx_lab::format::format_number;
+use phalanx_lab::guards::Readings;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::stats::random::Stream;
@@ -22,19 +23,22 @@ use phalanx_learn::trainer;
 use phalanx_workbench::learning;
 use serde::Serialize;
 
-use super::options::{RESULTS_DIR, columns, own_binary, print_noise};
+use super::options::{AboutArgs, RESULTS_DIR, own_binary, print_noise};
 use crate::args::{OutputArgs, count};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::machine;
 use crate::monitoring::ProcessMonitorArgs;
+use crate::text::columns;
 
 /// The suite that records of these cases belong to.
 const SUITE: &str = "tabular";
 /// Calls before anything is timed.
 const WARM_UP_CALLS: usize = 10;
-/// How tables are kept, the plain one first; `auto` is the reference's optimal.
-const TABLES: [&str; 4] = ["list", "dense", "sparse", "auto"];
+/// How tables are kept, the plain one first.
+const TABLES: [&str; 4] = ["list", "dense", OPTIMAL, "sparse"];
+/// The default.
+const OPTIMAL: &str = "optimal";
 /// Agents of the tables of variants and of threads.
 const AGENTS: usize = 64;
 
@@ -74,6 +78,8 @@ pub(crate) struct TabularArgs {
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     results_dir: PathBuf,
+    #[command(flatten)]
+    about: AboutArgs,
     #[command(flatten)]
     monitor: ProcessMonitorArgs,
     #[command(flatten)]
@@ -176,6 +182,7 @@ struct Document {
     cells: Vec<Cell>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<PathBuf>,
+    guards: Readings,
 }
 
 pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
@@ -191,10 +198,11 @@ pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
         // What cannot be made is refused before anything is measured.
         learning::of(&how.case(env, *agents))?;
     }
-    let mut session = Session::start(SUITE, plan.most_threads(), Vec::new(), Some(&args.results_dir))?;
+    let mut session = Session::start(SUITE, plan.most_threads(), args.about.about(), Some(&args.results_dir))?;
     let found = measure(args, &mut session, &plan)?;
     session.finish();
-    print_noise(&session.guards());
+    let guards = session.guards();
+    print_noise(&guards);
     let mut document = Document {
         run_id: session.run.run_id.clone(),
         records: session.path(),
@@ -203,6 +211,7 @@ pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
         compared: Vec::new(),
         cells: Vec::new(),
         files: Vec::new(),
+        guards,
     };
     let text = match plan.purpose {
         Purpose::Tables => tables(args, env, &plan, &found, &mut document),
@@ -251,7 +260,7 @@ impl Rows {
             let agents = if args.agents.is_empty() { powers(128) } else { args.agents.clone() };
             let mut rows = Vec::new();
             if args.runtime.contains(&RuntimeName::SingleThread) {
-                rows.extend(agents.iter().map(|agents| (How::Single("auto"), *agents)));
+                rows.extend(agents.iter().map(|agents| (How::Single(OPTIMAL), *agents)));
             }
             if args.runtime.contains(&RuntimeName::Parallel) {
                 // Each worker has an agent of its own at least.
@@ -281,7 +290,7 @@ fn powers(most: usize) -> Vec<usize> {
 fn runtime(name: &str) -> Result<How, Failure> {
     let workers = |digits: &str| digits.parse().ok().filter(|count: &usize| *count > 0);
     match name.split_once('-') {
-        None if name == "single" => Some(How::Single("auto")),
+        None if name == "single" => Some(How::Single(OPTIMAL)),
         Some(("parallel", digits)) => workers(digits).map(How::Asynchronous),
         _ => None,
     }
@@ -387,9 +396,9 @@ fn tables(args: &TabularArgs, env: &str, plan: &Rows, found: &[Found], document:
         "Tables on one thread: {env}, {agents} agents, {} transitions\n{}\nThreads on one table: {env}, {agents} agents, {} \
          transitions\n{}",
         number(variant_steps),
-        columns(["implementation", "time s", "memory MB", "transitions/s", "relative"], &variant_rows),
+        columns(&["implementation", "time s", "memory MB", "transitions/s", "relative"], &variant_rows),
         number(thread_steps),
-        columns(["mode", "threads", "time s", "speed-up", "efficiency", "transitions/s"], &thread_rows),
+        columns(&["mode", "threads", "time s", "speed-up", "efficiency", "transitions/s"], &thread_rows),
     )
 }
 
@@ -406,7 +415,7 @@ fn compared(args: &TabularArgs, plan: &Rows, found: &[Found], document: &mut Doc
         .iter()
         .map(|row| [row.runtime.clone(), format_number(row.throughput), megabytes(row.memory_mb)])
         .collect();
-    format!("{}, {agents} agents\n{}", plan.env, columns(["runtime", "transitions/s", "memory MB"], &rows))
+    format!("{}, {agents} agents\n{}", plan.env, columns(&["runtime", "transitions/s", "memory MB"], &rows))
 }
 
 /// A file for each cell, the summary and the plots.
@@ -485,7 +494,7 @@ fn sweep(
         })
         .collect();
     let header = ["runtime", "agents", "processes", "time s", "transitions/s", "mean return"];
-    Ok(format!("{}\n{told}\nfiles    {}\n", columns(header, &rows), folder.display()))
+    Ok(format!("{}\n{told}\nfiles    {}\n", columns(&header, &rows), folder.display()))
 }
 
 /// The mean return of what a run of the case learns.

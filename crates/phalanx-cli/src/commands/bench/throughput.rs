@@ -18,16 +18,18 @@ use phalanx_lab::stats::growth::Regime;
 use phalanx_lab::stats::interval::{CONFIDENCE, Interval};
 use phalanx_lab::stats::scaling::{ScalingIntervals, ThreadTimes, efficiency};
 use phalanx_lab::stats::verdict::{Better, Verdict, judge_target};
+use phalanx_lab::suite::GOOD_RETENTION;
 use phalanx_lab::throughput::{self as lab, CallScaling, Facts, Job, Row, ScalingPoint, Size};
 use serde::Serialize;
 
-use super::options::{CaseArgs, PlanArgs, ResultsArgs, columns, own_binary, print_noise};
+use super::options::{CaseArgs, PlanArgs, ResultsArgs, own_binary, print_noise};
 use crate::args::{OutputArgs, TuneArgs, count, memory_budget, whole};
 use crate::commands::{self, print, print_json};
 use crate::device::DeviceArgs;
 use crate::failure::Failure;
 use crate::monitoring::{ProcessMonitorArgs, ProcessMonitoring};
 use crate::tally::Tally;
+use crate::text::columns;
 use crate::{machine, workloads};
 
 #[derive(Debug, Args)]
@@ -145,7 +147,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     let predicted = jobs.iter().map(|job| workloads::predicted(&job.case)).collect::<Result<Vec<_>, _>>()?;
     let target = args.results.target(&format!("throughput_{device}"))?;
     let threads = jobs.iter().map(|job| job.case.threads).max().unwrap_or(1);
-    let mut session = Session::start(&target.prefix, threads, Vec::new(), Some(&target.folder))?;
+    let mut session = Session::start(&target.prefix, threads, args.results.about.about(), Some(&target.folder))?;
 
     // What fits, with the checksum of a run; what does not is left out with a reason.
     let budget = args.memory_budget.bytes();
@@ -284,6 +286,10 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
                 let Size { num_envs, scan_chunk_size, num_steps } = size;
                 if num_envs as u128 * num_steps as u128 > MAX_TOTAL_STEPS {
                     let most = MAX_TOTAL_STEPS / num_envs as u128;
+                    if most == 0 {
+                        let allowed = format!("from 1 to {MAX_TOTAL_STEPS}");
+                        return Err(Error::out_of_range("--num-envs", num_envs, allowed).into());
+                    }
                     let allowed = format!("from 1 to {most} with {num_envs} environments");
                     return Err(Error::out_of_range("--num-steps", num_steps, allowed).into());
                 }
@@ -437,7 +443,7 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
         let verdict = if row.noisy.is_some() { Verdict::Noisy.name() } else { "" };
         [env, envs, chunk, threads, rate, interval, share(efficiency), share(retention), startup, verdict.to_owned()]
     });
-    let mut text = columns(header, &with_scaling.collect::<Vec<_>>());
+    let mut text = columns(&header, &with_scaling.collect::<Vec<_>>());
     for row in rows.iter().filter(|row| !row.row.success) {
         let Row { env_name, num_envs, error, .. } = &row.row;
         text += &format!("{env_name} x {num_envs}: {}\n", error.as_deref().unwrap_or_default());
@@ -456,7 +462,7 @@ fn text(rows: &[ReportRow], scaling: &[ScalingPoint], threads: &[ThreadScaling],
             "{env_name} at 100K environments: {} steps/s (goal 1M: {}), retention {retention:.2} (goal 0.8: {})\n",
             format_number(*steps_per_second),
             judge_target(interval, GOAL_RATE, Better::Higher).name(),
-            judge_target(retained, GOAL_RETENTION, Better::Higher).name()
+            judge_target(retained, GOOD_RETENTION, Better::Higher).name()
         );
     }
     for CallScaling { env_name, threads, regimes, .. } in lab::call_scaling(scaling) {
@@ -502,7 +508,6 @@ fn is_of(ReportRow { row, .. }: &ReportRow, point: &ScalingPoint) -> bool {
 /// The size at which the goals are stated, and the goals.
 const GOAL_ENVS: usize = 100_000;
 const GOAL_RATE: f64 = 1e6;
-const GOAL_RETENTION: f64 = 0.8;
 
 fn line(row: &ReportRow) -> [String; 7] {
     let Row { env_name, num_envs, scan_chunk_size, threads, total_throughput_steps_per_s: rate, startup_s, .. } =

@@ -6,8 +6,8 @@ use clap::Args;
 use phalanx_lab::files::Damage;
 use phalanx_lab::format::format_number;
 use phalanx_lab::history::{Series, SeriesTrend};
+use phalanx_lab::record::Unit;
 use phalanx_lab::report::Report;
-use phalanx_lab::stats::trend::Direction;
 use phalanx_lab::timestamp::Timestamp;
 use serde::Serialize;
 
@@ -28,9 +28,9 @@ pub(crate) struct TrendArgs {
     case: Option<String>,
     /// Changes below this count as none, in per cent [default: 2, or what identical code shows (bench doctor) or what
     /// runs differ by from one to the next, if that is more]
-    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    #[arg(long, value_name = "PCT", value_parser = percentage, allow_negative_numbers = true)]
     noise: Option<f64>,
-    /// What to print; html is the page of `bench report`
+    /// What to print; html is the whole page of `bench report`, so it goes with neither --case nor --noise
     #[arg(long, value_name = "F", default_value = "text")]
     format: Format,
     #[command(flatten)]
@@ -50,11 +50,10 @@ impl Document {
 }
 
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
-    let folders = args.history.folders();
-    if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
-        let folder = folder.display();
-        return Err(Failure::input(format!("there is no folder {folder}; --history names one with records")));
+    if args.format == Format::Html && !args.output.json && (args.case.is_some() || args.noise.is_some()) {
+        return Err(Failure::input("--format html is the whole page of 'bench report': leave out --case and --noise"));
     }
+    let folders = args.history.existing()?;
     let results = plot::read(&[], &folders)?;
     let wanted = |series: &&Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
     let series = results.series.iter().filter(wanted);
@@ -73,10 +72,7 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
 fn text(trend: &SeriesTrend) -> String {
     let Series { key, entries } = &trend.series;
     let (first, last) = (&entries[0], &entries[entries.len() - 1]);
-    let unit = match key.unit.as_str() {
-        "env_step" | "agent_step" => "steps".to_owned(),
-        other => format!("{other}s"),
-    };
+    let unit = key.unit().map_or("steps", Unit::plural);
     let mut text = format!(
         "{} on {}\n  {} runs from {} to {}, last {} {unit}/s\n",
         key.case_id,
@@ -92,12 +88,7 @@ fn text(trend: &SeriesTrend) -> String {
         let _ = writeln!(text, "  {interrupted} of them ended early, with fewer processes than planned");
     }
     let direction = &trend.direction;
-    let name = match direction.trend {
-        Direction::Improving => "improving",
-        Direction::Declining => "declining",
-        Direction::Stable => "stable",
-        Direction::InsufficientHistory => "insufficient history",
-    };
+    let name = direction.trend.name();
     let _ = match (direction.change_percent, direction.recent_avg, direction.historical_avg) {
         (Some(percent), Some(recent), Some(before)) => writeln!(
             text,
@@ -126,5 +117,6 @@ fn text(trend: &SeriesTrend) -> String {
             if point.provisional { ", provisional" } else { "" }
         );
     }
+    let _ = writeln!(text, "  {}", trend.finding);
     text
 }

@@ -145,7 +145,7 @@ choice! {
     /// How a table keeps its values.
     Kind {
         /// Sparse at first, dense once that is better.
-        Auto = "auto" | "optimal" | "hybrid",
+        Auto = "optimal" | "auto" | "hybrid",
         /// A row for every state, in one array.
         Dense = "dense",
         /// A row for every state, each an array of its own: the plain implementation.

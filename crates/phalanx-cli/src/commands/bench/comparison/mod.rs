@@ -149,7 +149,7 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let prepared = prepare(args, &setup, &libraries)?;
     // Only now, so that a Python that does not run, or without any library, leaves no empty records behind.
     require_one(&prepared, |entry| (entry.contestant.is_some(), &entry.row))?;
-    let mut session = Session::start(&target.prefix, setup.cores, Vec::new(), Some(&target.folder))?;
+    let mut session = Session::start(&target.prefix, setup.cores, args.results.about.about(), Some(&target.folder))?;
     let plan = Plan::of(args.processes, args.samples, args.sample_ms);
     let runs = prepared.iter().filter_map(|entry| entry.contestant.clone().map(|runs| (entry.case_id(&runs), runs)));
     let (names, contestants): (Vec<String>, Vec<Contestant>) = runs.unzip();
