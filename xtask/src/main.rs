@@ -80,7 +80,7 @@ fn every_test() -> ExitCode {
     });
     // Without the Python module, which has no Rust tests: its dependencies ask others for more features, and with these all
     // would be compiled once more for the command.
-    run.step("Rust tests", || workspace.cargo("test --workspace --exclude phalanx-py --release"));
+    run.step("Rust tests", || workspace.cargo("test --workspace --exclude phalanx-py --release --no-fail-fast"));
     // Once more with debug assertions and overflow checks, which the unsafe code and the counters rely on.
     run.step("engine with assertions", || workspace.cargo("test --package phalanx-core"));
     // One test left out takes longer than all others together when nothing is optimised.
