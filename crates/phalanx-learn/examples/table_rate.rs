@@ -11,8 +11,11 @@ use phalanx_learn::run::agents::AgentConfig;
 use phalanx_learn::run::config::{RunConfig, create_config};
 use phalanx_learn::tabular::{TableLearner, learner};
 
+/// Settings of an agent.
+type Settings = &'static [(&'static str, &'static str)];
+
 /// What is measured: its name, its threads, and its settings.
-const CASES: [(&str, usize, &[(&str, &str)]); 7] = [
+const CASES: [(&str, usize, Settings); 7] = [
     ("single", 1, &[("shards", "1")]),
     ("deterministic", 1, &[]),
     ("deterministic", 2, &[]),
