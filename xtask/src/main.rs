@@ -105,8 +105,8 @@ fn oracle_steps(workspace: &Workspace, run: &mut Run) {
     let tests = ["gymnasium", "scipy", "autograd"].map(|oracle| workspace.root.join("tests").join(oracle));
     let mut built = false;
     run.step("phalanx binary", || {
-        workspace.cargo("build --release --package phalanx-cli")?;
-        workspace.cargo("build --release --package phalanx-learn --example gradients")?;
+        // As the tests are built, so that their work is shared.
+        workspace.cargo("build --release --workspace --exclude phalanx-py --bin phalanx --example gradients")?;
         built = true;
         Ok(())
     });

@@ -146,10 +146,12 @@ pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel> {
     /// Transitions of a minibatch from which on gradients need no more room.
     const MOST_ROWS: usize = 2048;
     let parts = minibatches(config);
+    // Every thread has arrays of its own.
+    let threads = config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let least = (MOST_ROWS * parts).div_ceil(config.agent.rollout_steps().unwrap_or(MOST_ROWS).max(1));
     let num_envs = least.next_multiple_of(parts.max(1)).max(64);
     let bytes = |num_envs: usize, buffer: usize| {
-        let mut config = sized(config, num_envs, 1);
+        let mut config = sized(config, num_envs, threads);
         if let AgentConfig::Dqn(agent) = &mut config.agent {
             agent.buffer_size = buffer;
         }
