@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(16);
+    let mut run = Run::new(17);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")
