@@ -157,8 +157,8 @@ fn tanh<R: Lanes>(x: R) -> R {
     quotient(x * horner(-2.760_768_5e-16, &upper), horner(-1.198_258_4e-6, &lower))
 }
 
-/// `upper / -minus_lower` to a unit in the last place, for a `lower` far from the ends of the range. A division would keep
-/// the divider of a core busy for as long as twenty of these products take.
+/// `upper / -minus_lower` to a unit in the last place, for a `lower` far from the ends of the range. A division
+/// should keep the divider of a core busy for as long as twenty of these products take (by its tables, not measured).
 #[inline(always)]
 fn quotient<R: Lanes>(upper: R, minus_lower: R) -> R {
     // Exponents subtract: right to 1/20, then to 2e-4 (the cube), and at last the remainder is divided, too.

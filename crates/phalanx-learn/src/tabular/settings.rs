@@ -60,7 +60,7 @@ section! {
 }
 
 /// Environments that a shard has unless somebody wants it otherwise. A block learnt 6.0 M transitions/s with 4, 10.8 with 16,
-/// 11.8 with 32 and 12.4 with 64 (tic-tac-toe, one thread, best of nine).
+/// 11.8 with 32 and 12.4 with 64 (tic-tac-toe, one thread, best of nine, busy machine, rows fetched anew by each merge).
 const AGENTS_PER_SHARD: usize = 32;
 
 /// More than any machine has: starting them would take the system down before it fails.
