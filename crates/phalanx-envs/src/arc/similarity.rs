@@ -23,8 +23,8 @@ impl Similarity {
         let words = cells.as_flattened().iter().zip(target.cells.as_flattened());
         let found = words.map(|(ours, theirs)| matching(*ours, *theirs));
         let matches = if W == 1 {
-            // A count for each word keeps the compiler from loading several at once, with 512-bit registers as well,
-            // which would have to wait for the cache after rows were written one by one.
+            // A count for each word gives the compiler no reason to load several at once, as it did with 512-bit registers,
+            // which has to wait for the cache after rows were written one by one. No gain was measured.
             found.map(u64::count_ones).sum()
         } else {
             // A byte counts one place of every word, of which there are at most 31 x 4: it cannot run over.
