@@ -41,10 +41,11 @@ fn check(config: &Config) -> Result<()> {
 
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
 pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
-    let one = make(&BatchConfig { settings: settings(config), ..BatchConfig::default() })?;
-    let dim = one.spec().observation.dim();
+    // Whole blocks: one environment alone takes the room of sixteen.
+    let few = make(&BatchConfig { num_envs: num_envs.min(64), settings: settings(config), ..BatchConfig::default() })?;
+    let dim = few.spec().observation.dim();
     // What a step gives: observations and last observations, four words of figures and two flags.
-    let state = Bytes::of::<u8>(&[one.bytes_per_env().ceil() as usize]);
+    let state = Bytes::of::<u8>(&[few.bytes_per_env().ceil() as usize]);
     let step = Bytes::of::<f32>(&[2 * dim + 5]).and(Bytes::of::<bool>(&[2]));
     state.and(step).times(num_envs).require(key, num_envs, "the environments")
 }
