@@ -65,6 +65,10 @@ pub enum Severity {
     High,
 }
 
+/// Growth of memory that does not count: the pages of a binary that happen to be in memory. Of processes of 10 MB, some
+/// took 2 MB more than others on a busy machine.
+const PAGING_MB: f64 = 4.0;
+
 /// The change that counts: a rule, or three times the noise if that is more.
 pub fn effective_threshold(rule_percent: f64, noise_percent: f64) -> f64 {
     rule_percent.max(NOISE_MULTIPLE * noise_percent)
@@ -103,7 +107,7 @@ pub struct BaselineComparison {
     pub new_memory_use: bool,
     /// Whether throughput has regressed.
     pub performance_regression: bool,
-    /// Whether peak memory has regressed.
+    /// Whether peak memory has regressed, by more than the system's paging can explain.
     pub memory_regression: bool,
     /// The worse of both severities.
     pub severity: Option<Severity>,
@@ -122,12 +126,13 @@ impl BaselineComparison {
         self.threshold_percent() > SEVERE_THROUGHPUT_LOSS
     }
 
-    /// Applies the rules to a change of throughput and to peak memory (baseline, current), which has no noise of its
-    /// own: a process needs what it needs.
+    /// Applies the rules to a change of throughput and to peak memory in MB (baseline, current). A process needs what it
+    /// needs; only how much of its binary is in memory is the system's choice, so that growth by up to 4 MB does not count.
     pub fn of(throughput: &Change, (baseline_memory, current_memory): (f64, f64), noise_percent: f64) -> Self {
         let memory = Change::between(baseline_memory, current_memory);
         let performance = throughput_regression(throughput, noise_percent);
-        let more_memory = memory.and_then(|change| memory_regression(&change, 0.0));
+        let grown = memory.filter(|_| current_memory - baseline_memory > PAGING_MB);
+        let more_memory = grown.and_then(|change| memory_regression(&change, 0.0));
         Self {
             throughput_change_percent: throughput.percent,
             memory_change_percent: memory.map(|change| change.percent),
@@ -185,6 +190,8 @@ mod tests {
         let report = BaselineComparison::of(&from_100(79.0), (100.0, 121.0), 1.0);
         assert!(report.performance_regression && report.memory_regression && !report.new_memory_use);
         assert_eq!(report.severity, Some(Severity::High));
+        let paging = BaselineComparison::of(&from_100(100.0), (8.5, 10.5), 1.0);
+        assert!(!paging.memory_regression && paging.memory_change_percent.is_some_and(|percent| percent > 20.0));
         let new_memory = BaselineComparison::of(&from_100(100.0), (0.0, 5.0), 1.0);
         assert!(new_memory.new_memory_use && !new_memory.memory_regression);
         assert_eq!((new_memory.severity, new_memory.memory_change_percent), (None, None));
