@@ -4,7 +4,7 @@
 //! environment implements [`SoloEnv`]: one copy, stepped in place. The engine runs it behind the same
 //! [`Batch`](crate::batch::Batch) interface, with the same randomness, autoreset and snapshots.
 
-use crate::batch::ObsElement;
+use crate::batch::{Actions, ObsElement};
 use crate::env::COUNTERS;
 use crate::error::Result;
 use crate::rng::{self, Draws};
@@ -33,7 +33,7 @@ impl SoloAction<'_> {
 }
 
 /// What a step of one environment gives.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The reward of the step.
     pub reward: f32,
@@ -68,6 +68,14 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
 
     /// One step, in place.
     fn step(&self, state: &mut Self::State, action: SoloAction<'_>, draws: &mut Draws<f32>) -> Outcome;
+
+    /// Steps up to [`BLOCK`](crate::lanes::BLOCK) environments with an action each, and answers whether it did; if
+    /// not, each is stepped by itself. For environments that are faster together and draw nothing. The results must be
+    /// those of [`SoloEnv::step`]. A state whose episode has ended may be among them; what becomes of it does not
+    /// matter, because it is reset next.
+    fn step_block(&self, _states: &mut [Self::State], _actions: Actions<'_>, _outcomes: &mut [Outcome]) -> bool {
+        false
+    }
 
     /// Writes what a policy sees of a state.
     fn observe(&self, state: &Self::State, obs: &mut [Self::Elem]);

@@ -6,10 +6,12 @@
 
 use std::any::Any;
 
+use bytemuck::cast;
+
 use super::kernel::{At, BOOK_LINES, Cells, Kernel, Out, STEPS, Streams, Stretch};
 use super::{Actions, ActionsMut, Autoreset, ObsElement, StepBuffers, StepOut};
 use crate::checksum::{fold_weight, start_weight};
-use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16};
+use crate::lanes::{BLOCK, Lanes, Line, Stored, f32x16, u32x8};
 use crate::policy::{Decision, LanePolicy, Moment, Policy, Random, Tile};
 use crate::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use crate::stats::EpisodeStats;
@@ -38,7 +40,7 @@ impl TileScratch {
     pub(super) fn new<T: ObsElement>(spec: &EnvSpec) -> Self {
         let (envs, components, obs_dim) = (TILE_BLOCKS * BLOCK, spec.action.components(), spec.observation.dim());
         let actions = if spec.action.is_discrete() {
-            TileActions::Discrete { indices: vec![0; envs * components], components }
+            TileActions::Discrete { indices: vec![0; envs * components + ROW], components }
         } else {
             TileActions::Continuous { values: vec![0.0; envs * components], components }
         };
@@ -80,6 +82,13 @@ impl TileActions {
     ) {
         let mut line = Line::default();
         match self {
+            Self::Discrete { indices, components } if (2..=ROW).contains(components) && R::LANES == BLOCK => {
+                let mut columns = [Line::default(); ROW];
+                for (k, column) in columns.iter_mut().enumerate().take(*components) {
+                    decision.choice(k).store(column, 0);
+                }
+                put_rows(&mut indices[first * *components..], *components, &columns, envs);
+            }
             Self::Discrete { indices, components } => {
                 for k in 0..*components {
                     let one_choice = matches!(space, ActionSpace::Discrete { .. });
@@ -96,6 +105,21 @@ impl TileActions {
                     put_column(&mut values[first * *components..], (k, *components), &column[..envs]);
                 }
             }
+        }
+    }
+}
+
+/// Components of an action that are written together.
+const ROW: usize = 8;
+
+/// Writes `count` rows of the first `width` columns, side by side. Each is written as [`ROW`] numbers, of which the
+/// next row replaces those that are too many; behind the last there is room for them.
+#[inline(always)]
+fn put_rows(rows: &mut [i32], width: usize, columns: &[Line; ROW], count: usize) {
+    for half in 0..2 {
+        let transposed = u32x8::transpose(columns.map(|line| cast::<_, [u32x8; 2]>(line.0)[half]));
+        for (i, row) in transposed.iter().enumerate().take(count.saturating_sub(half * ROW)) {
+            rows[(half * ROW + i) * width..][..ROW].copy_from_slice(&cast::<_, [i32; ROW]>(*row));
         }
     }
 }
@@ -163,8 +187,9 @@ impl<K: Kernel> RowWise<'_, K> {
             let out = out.block(0, envs, dim);
             self.kernel.step(at, cells, &all, Autoreset::SameStep, out, stats);
             step.typed_out().count_finished(envs, safe, stats);
-            for i in 0..envs {
-                fold_row(&mut tile.run[i / BLOCK * run_width].0[i % BLOCK], step, i, dim);
+            let mut out = step.typed_out();
+            for (i, run) in tile.run.chunks_exact_mut(run_width).enumerate() {
+                fold_block(&mut run[0], &out.block(i, (envs - i * BLOCK).min(BLOCK), dim), dim);
             }
         }
     }
@@ -287,16 +312,18 @@ impl<K: Kernel> RowWise<'_, K> {
     }
 }
 
-/// Folds what a step gave environment `i` into its checksum: the step's own observation, then, if the
-/// episode ended, the first of the next.
+/// Folds what a step gave the environments of a block into their checksums: the step's own observation, then, if
+/// the episode ended, the first of the next.
 #[inline(always)]
-fn fold_row<T: ObsElement>(word: &mut u32, step: &StepBuffers<T>, i: usize, dim: usize) {
-    let row = i * dim..(i + 1) * dim;
-    let (terminated, truncated) = (step.terminated[i], step.truncated[i]);
-    let seen = T::weigh(&step.obs[row.clone()]);
-    let (own, next) =
-        if terminated | truncated { (T::weigh(&step.final_obs[row]), start_weight(seen)) } else { (seen, 0) };
-    *word = fold_weight::<f32>(*word, own, step.rewards[i], terminated, truncated).wrapping_add(next);
+fn fold_block<T: ObsElement>(words: &mut Line, step: &Out<'_, T>, dim: usize) {
+    let rows = step.obs.chunks_exact(dim).zip(step.final_obs.chunks_exact(dim));
+    let flags = step.terminated.iter().zip(step.truncated.iter());
+    let given = rows.zip(step.rewards.iter()).zip(flags);
+    for (word, (((obs, final_obs), reward), (terminated, truncated))) in words.0.iter_mut().zip(given) {
+        let (terminated, truncated, seen) = (*terminated, *truncated, T::weigh(obs));
+        let (own, next) = if terminated | truncated { (T::weigh(final_obs), start_weight(seen)) } else { (seen, 0) };
+        *word = fold_weight::<f32>(*word, own, *reward, terminated, truncated).wrapping_add(next);
+    }
 }
 
 impl<T> Out<'_, T> {

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::rng::{Purpose, Stream};
 use crate::safety::{Guard, Rule, Signal};
 use crate::snapshot;
-use crate::solo::{SoloAction, SoloEnv};
+use crate::solo::{Outcome, SoloAction, SoloEnv};
 use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::{EpisodeStats, Tally};
 
@@ -66,31 +66,39 @@ impl<E: SoloEnv> SoloKernel<E> {
         cells: Cells<'_, E::State>,
         actions: &Actions<'_>,
         mode: Autoreset,
-        out: Out<'_, E::Elem>,
+        mut out: Out<'_, E::Elem>,
         stats: &mut EpisodeStats,
     ) {
         let Cells { rows, book } = cells;
         let envs = at.envs();
         let dim = out.obs.len() / envs;
-        // Slices of one known length each, and rows by iterators: no index is checked in the loop but the few below.
-        let (rewards, terminations) = (&mut out.rewards[..envs], &mut out.terminated[..envs]);
-        let truncations = &mut out.truncated[..envs];
-        let observed = out.obs.chunks_exact_mut(dim);
-        for (lane, (state, obs)) in rows[..envs].iter_mut().zip(observed).enumerate() {
-            let stream = at.streams.load::<f32>(at.block, lane);
+        let rows = &mut rows[..envs];
+        let mut outcomes = [Outcome::default(); BLOCK];
+        let together = self.env.step_block(rows, *actions, &mut outcomes[..envs]);
+        let waiting = mode == Autoreset::NextStep && book[STEPS].0[..envs].iter().any(|steps| *steps >= ENDED);
+        if together && !waiting && !self.guard.is_active() {
+            return self.note_all(at, Cells { rows, book }, &outcomes, mode, out, stats);
+        }
+        for (lane, state) in rows.iter_mut().enumerate() {
             let (steps, episode) = (book[STEPS].0[lane], book[EPISODE].0[lane]);
+            let obs = &mut out.obs[lane * dim..(lane + 1) * dim];
             if mode == Autoreset::NextStep && steps >= ENDED {
                 book[EPISODE].0[lane] += 1;
-                self.start(&stream, state, book, lane);
+                self.start(&at.streams.load(at.block, lane), state, book, lane);
                 self.env.observe(state, obs);
-                (rewards[lane], terminations[lane], truncations[lane]) = (0.0, false, false);
+                (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (0.0, false, false);
                 if self.guard.is_active() {
                     out.violations[lane] = 0;
                 }
                 continue;
             }
             let action = self.action(actions, lane);
-            let outcome = self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps));
+            let outcome = if together {
+                outcomes[lane]
+            } else {
+                let stream = at.streams.load::<f32>(at.block, lane);
+                self.env.step(state, action, &mut stream.draws(Purpose::Step, episode, steps))
+            };
             self.env.observe(state, obs);
             let (mut reward, mut terminated) = (outcome.reward, outcome.terminated);
             if self.guard.is_active() {
@@ -104,35 +112,92 @@ impl<E: SoloEnv> SoloKernel<E> {
                 out.violations[lane] = violated;
                 book[COST].0[lane] += verdict.cost;
             }
-            let steps = steps + 1;
-            let episode_return = f32::from_bits(book[RETURN].0[lane]) + reward;
-            book[STEPS].0[lane] = steps;
-            book[RETURN].0[lane] = episode_return.to_bits();
-            let truncated = steps == at.max_steps;
-            (rewards[lane], terminations[lane], truncations[lane]) = (reward, terminated, truncated);
-            if terminated || truncated {
-                if let Some(scores) = self.env.scores(state) {
-                    stats.add_scores(scores);
-                }
-                out.final_obs[lane * dim..(lane + 1) * dim].copy_from_slice(obs);
-                (out.final_returns[lane], out.final_lengths[lane]) = (episode_return, steps);
-                if self.guard.is_active() {
-                    out.final_costs[lane] = book[COST].0[lane];
-                }
-                if mode == Autoreset::SameStep {
-                    book[EPISODE].0[lane] += 1;
-                    self.start(&stream, state, book, lane);
-                    self.env.observe(state, obs);
-                } else {
-                    book[STEPS].0[lane] |= ENDED;
-                }
+            let truncated = note(&at, book, lane, Outcome { reward, terminated });
+            (out.rewards[lane], out.terminated[lane], out.truncated[lane]) = (reward, terminated, truncated);
+            if terminated | truncated {
+                self.finish(&at, Cells { rows: std::slice::from_mut(state), book }, mode, &mut out, lane, stats);
             }
+        }
+    }
+
+    /// What follows a step without constraints in which no environment was waiting for a new episode: for one array
+    /// after the other, because little of it fits into registers at once.
+    #[inline(always)]
+    fn note_all(
+        &self,
+        at: At<'_>,
+        cells: Cells<'_, E::State>,
+        outcomes: &[Outcome; BLOCK],
+        mode: Autoreset,
+        mut out: Out<'_, E::Elem>,
+        stats: &mut EpisodeStats,
+    ) {
+        let Cells { rows, book } = cells;
+        let book: &mut [Line; BOOK_LINES] = book.try_into().expect("the lines of a block");
+        let dim = out.obs.len() / rows.len();
+        for (state, obs) in rows.iter().zip(out.obs.chunks_exact_mut(dim)) {
+            self.env.observe(state, obs);
+        }
+        let envs = rows.len();
+        // Slices of one known length each: no index is checked in the loop.
+        let (rewards, terminations) = (&mut out.rewards[..envs], &mut out.terminated[..envs]);
+        let truncations = &mut out.truncated[..envs];
+        let mut ended = 0_u32;
+        for (lane, outcome) in outcomes[..envs].iter().enumerate() {
+            let truncated = note(&at, book, lane, *outcome);
+            (rewards[lane], terminations[lane], truncations[lane]) = (outcome.reward, outcome.terminated, truncated);
+            ended |= u32::from(outcome.terminated | truncated) << lane;
+        }
+        while ended != 0 {
+            let lane = ended.trailing_zeros() as usize;
+            let cells = Cells { rows: std::slice::from_mut(&mut rows[lane]), book: &mut *book };
+            self.finish(&at, cells, mode, &mut out, lane, stats);
+            ended &= ended - 1;
+        }
+    }
+
+    /// Ends the episode of an environment, whose state is the only one of `cells`.
+    fn finish(
+        &self,
+        at: &At<'_>,
+        cells: Cells<'_, E::State>,
+        mode: Autoreset,
+        out: &mut Out<'_, E::Elem>,
+        lane: usize,
+        stats: &mut EpisodeStats,
+    ) {
+        let Cells { rows: [state], book } = cells else { unreachable!("the state of one environment") };
+        let dim = out.obs.len() / out.rewards.len();
+        let obs = &mut out.obs[lane * dim..(lane + 1) * dim];
+        if let Some(scores) = self.env.scores(state) {
+            stats.add_scores(scores);
+        }
+        out.final_obs[lane * dim..(lane + 1) * dim].copy_from_slice(obs);
+        out.final_returns[lane] = f32::from_bits(book[RETURN].0[lane]);
+        out.final_lengths[lane] = book[STEPS].0[lane];
+        if self.guard.is_active() {
+            out.final_costs[lane] = book[COST].0[lane];
+        }
+        if mode == Autoreset::SameStep {
+            book[EPISODE].0[lane] += 1;
+            self.start(&at.streams.load(at.block, lane), state, book, lane);
+            self.env.observe(state, obs);
+        } else {
+            book[STEPS].0[lane] |= ENDED;
         }
     }
 
     fn no_params<T>(&self, name: &str) -> Result<T> {
         Err(Error::unknown("parameter", name, Some(self.env.spec().name), [] as [&str; 0]))
     }
+}
+
+/// Counts a step and its reward, and answers whether it was the last that the limit allows.
+#[inline(always)]
+fn note(at: &At<'_>, book: &mut [Line], lane: usize, outcome: Outcome) -> bool {
+    book[STEPS].0[lane] += 1;
+    book[RETURN].0[lane] = (f32::from_bits(book[RETURN].0[lane]) + outcome.reward).to_bits();
+    book[STEPS].0[lane] == at.max_steps
 }
 
 impl<E: SoloEnv> Kernel for SoloKernel<E> {

@@ -18,7 +18,7 @@ mod wide;
 use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-pub use ::wide::{f32x8, f32x16, u32x8, u32x16};
+pub use ::wide::{f32x8, f32x16, i8x32, u8x32, u32x8, u32x16};
 pub use wide::{Mask8, Mask16};
 
 /// Environments in one storage block, whatever the lane width in use.

@@ -12,11 +12,11 @@ use phalanx_core::rng::Draws;
 use phalanx_core::solo::Outcome;
 
 use super::action::{Action, Encoding, Format, InvalidOperation, OperationSet, Verdict};
-use super::grid::{Canvas, Corner, Selection, Size, padding};
+use super::board::Board;
+use super::grid::{Canvas, Selection, Size, padding};
 use super::observe::{Channels, Value};
-use super::ops::{Desk, OPERATIONS, SUBMIT};
+use super::ops::{OPERATIONS, SUBMIT};
 use super::reward::{Mode, Reward};
-use super::similarity::Similarity;
 use super::start::Start;
 use super::state::{Head, State};
 use super::task::TaskPool;
@@ -157,6 +157,13 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
     /// Starts an episode with a task, a pair and a start grid drawn at random.
     #[inline]
     pub fn reset(&self, state: &mut State<N, W, WORDS>, draws: &mut Draws<f32>) {
+        let (pair, grid) = self.draw(draws);
+        self.begin(state, pair, &grid);
+    }
+
+    /// Draws a pair, counted over the whole pool, and a grid to start with.
+    #[inline]
+    pub fn draw(&self, draws: &mut Draws<f32>) -> (u32, Canvas<N, W>) {
         let task = match self.config.subset.as_slice() {
             [] => draws.below(self.pool.tasks.len() as u32),
             subset => subset[draws.below(subset.len() as u32) as usize],
@@ -166,8 +173,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
             Mode::Train => task.first + draws.below(task.train),
             Mode::Test => task.first + task.train + draws.below(task.test),
         };
-        let grid = self.config.start.draw(&self.pool.pairs[pair as usize].input, draws);
-        self.begin(state, pair, &grid);
+        (pair, self.config.start.draw(&self.pool.pairs[pair as usize].input, draws))
     }
 
     /// Starts an episode with a given pair, counted over the whole pool, and a given grid.
@@ -177,81 +183,49 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
         *view.grid = grid.cells;
         *view.clipboard = [padding(); N];
         *view.selection = Selection::EMPTY;
-        *view.head = Head {
-            allowed_low: OperationSet::FULL.0 as u32,
-            allowed_high: (OperationSet::FULL.0 >> 32) as u32,
-            similarity: 0.0,
-            pair,
-            steps: 0,
-            size: grid.size,
-            corner: Corner::NONE,
-            attempts: 0,
-            operation: -1,
-            solved: 0,
-            rejected: 0,
-        };
-        self.compare(state);
-    }
-
-    /// Brings similarity and the solved flag up to date, and answers both: who needs them need not wait for memory.
-    #[inline(always)]
-    fn compare(&self, state: &mut State<N, W, WORDS>) -> (f32, bool) {
-        let view = state.view_mut();
-        let pair = &self.pool.pairs[view.head.pair as usize];
-        if !pair.has_target {
-            return (view.head.similarity, view.head.solved != 0);
-        }
-        let similarity = Similarity::of(view.grid, view.head.size, &pair.target);
-        let (value, solved) = (similarity.value(), similarity.is_solved());
-        (view.head.similarity, view.head.solved) = (value, u8::from(solved));
-        (value, solved)
+        *view.head = Head::start(pair, grid.size);
+        compare(state, &self.pool.pairs[pair as usize]);
     }
 
     /// Operations allowed in a state.
     #[inline(always)]
-    pub fn allowed(&self, state: &State<N, W, WORDS>) -> OperationSet {
-        OperationSet(self.config.operations.0 & state.view().head.allowed())
+    pub fn allowed(&self, head: &Head) -> OperationSet {
+        OperationSet(self.config.operations.0 & head.allowed())
     }
 
     /// One step.
     #[inline]
     pub fn step(&self, state: &mut State<N, W, WORDS>, action: &Action<N>) -> Outcome {
+        self.step_on(state, &self.pool.pairs, action)
+    }
+
+    /// One step on any board; `pairs` are those of the pool in the board's layout.
+    #[inline(always)]
+    pub fn step_on<B: Board<N>>(&self, board: &mut B, pairs: &[B::Pair], action: &Action<N>) -> Outcome {
         let asked = action.op.min(OPERATIONS - 1);
-        let verdict = self.config.invalid_operation.judge(asked, self.allowed(state));
-        let view = state.view_mut();
-        let head = view.head;
-        let before = head.similarity;
-        head.steps = head.steps.saturating_add(1);
-        let op = match verdict {
-            Verdict::Execute(op) => {
-                let pair = &self.pool.pairs[head.pair as usize];
-                let mut desk = Desk {
-                    grid: view.grid,
-                    size: &mut head.size,
-                    clipboard: view.clipboard,
-                    corner: &mut head.corner,
-                    input: &pair.input,
-                };
-                *view.selection = desk.apply(op, &action.chosen);
-                (head.operation, head.rejected) = (op as i8, 0);
-                op
-            }
+        let op = match self.config.invalid_operation.judge(asked, self.allowed(board.head())) {
+            Verdict::Execute(op) => op,
             Verdict::Reject => {
-                *view.selection = Selection::EMPTY;
-                (head.operation, head.rejected) = (asked as i8, 1);
+                board.head_mut().record(asked, true);
+                board.select_nothing();
                 let penalized = self.config.invalid_operation == InvalidOperation::Penalize;
                 let penalty = if penalized { self.config.reward.invalid_penalty } else { 0.0 };
                 let reward = self.config.reward.of_step(self.config.mode, 0.0, false, false) + penalty;
                 return Outcome { reward, terminated: false };
             }
         };
+        let pair = &pairs[board.head().pair as usize];
+        board.head_mut().record(op, false);
+        board.apply(op, &action.chosen, pair);
         if op == SUBMIT {
+            let head = board.head_mut();
             head.attempts = head.attempts.saturating_add(1);
             let solved = head.solved != 0;
             let terminated = solved || head.attempts >= self.config.max_attempts;
             return Outcome { reward: self.config.reward.of_step(self.config.mode, 0.0, true, solved), terminated };
         }
-        let (similarity, solved) = self.compare(state);
+        let before = board.head().similarity;
+        let (similarity, solved) = compare(board, pair);
         let reward = self.config.reward.of_step(self.config.mode, similarity - before, false, solved);
         Outcome { reward, terminated: false }
     }
@@ -289,6 +263,18 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcEnv<N, W, WORDS> {
             steps: view.head.steps,
         }
     }
+}
+
+/// Brings similarity and the solved flag up to date, and answers both: who needs them need not wait for memory.
+#[inline(always)]
+pub(super) fn compare<const N: usize, B: Board<N>>(board: &mut B, pair: &B::Pair) -> (f32, bool) {
+    let Some(similarity) = board.similarity(pair) else {
+        return (board.head().similarity, board.head().solved != 0);
+    };
+    let (value, solved) = (similarity.value(), similarity.is_solved());
+    let head = board.head_mut();
+    (head.similarity, head.solved) = (value, u8::from(solved));
+    (value, solved)
 }
 
 fn encoding<const N: usize>(config: &Config) -> Encoding<N> {

@@ -11,7 +11,8 @@
 
 use std::hint::select_unpredictable;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{Pod, Zeroable, cast};
+use phalanx_core::lanes::{i8x32, u32x8};
 
 /// What lies outside of the active area.
 pub const PADDING: i8 = -1;
@@ -400,9 +401,40 @@ pub(super) const ONES: u64 = 0x0101_0101_0101_0101;
 /// The highest bit of every byte: no colour has it, padding does.
 pub(super) const HIGHS: u64 = ONES << 7;
 
-/// Bits spread to bytes: 255 where a bit is set, 0 elsewhere.
+/// Bits spread to bytes: all bits set where one is set, 0 elsewhere.
+#[inline(always)]
+pub(super) fn spread(cells: u32) -> i8x32 {
+    // A shuffle within each half is enough, because the word is in all eight places.
+    const BYTE: i8x32 = i8x32::new({
+        let mut byte = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            byte[i] = (i / 8) as i8;
+            i += 1;
+        }
+        byte
+    });
+    const BIT: i8x32 = i8x32::new({
+        let mut bit = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            bit[i] = (1_u8 << (i % 8)) as i8;
+            i += 1;
+        }
+        bit
+    });
+    let words: i8x32 = cast(u32x8::splat(cells.to_le()));
+    (words.swizzle_half_relaxed(BYTE) & BIT).simd_eq(BIT)
+}
+
+/// [`spread`], as far as a row goes.
 #[inline(always)]
 pub(super) fn lanes<const W: usize>(bits: u32) -> Row<W> {
+    if W == 4 {
+        let words: [u64; 4] = cast(spread(bits));
+        return std::array::from_fn(|k| words[k]);
+    }
+    // One or two words stay in general registers. (Four were gathered from the table with AVX-512, which is slow.)
     std::array::from_fn(|k| SPREAD[(bits >> (8 * k)) as u8 as usize])
 }
 

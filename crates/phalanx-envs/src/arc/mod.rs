@@ -4,6 +4,8 @@
 //! it removes. `README.md` in this folder shows how the modules fit together.
 
 pub mod action;
+pub mod board;
+pub mod compact;
 pub mod env;
 pub mod flood;
 pub mod grid;

@@ -3,6 +3,8 @@
 //! The canvas is a constant of the type, so what decides it is looked at before the environment is made: the
 //! settings `tasks` (a folder; without one the built-in tasks), `dataset`, `select` and `canvas`.
 
+mod compact;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +16,18 @@ use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec, ObservationSpace, OptionInfo};
 use phalanx_core::{Error, Result};
 
-use super::action::OperationSet;
+pub use compact::ArcCompact;
+
+use super::action::{Action, OperationSet};
 use super::env::{ArcEnv, Config};
 use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
 use super::options;
 use super::reader::{Dataset, Library, Loaded};
 use super::reward::Mode;
 use super::sample;
-use super::state::{State, words};
+use super::state::{Head, State, words};
 use super::task::{Task, TaskPool};
 
-/// The compact canvas: 5 x 5.
-pub type Arc5 = ArcSolo<5, 1, { words(5, 1) }>;
 /// The canvas of the sample tasks: 10 x 10.
 pub type Arc10 = ArcSolo<10, 2, { words(10, 2) }>;
 /// The canvas of ARC-AGI: 30 x 30.
@@ -63,10 +65,7 @@ struct Source {
 /// Something to do with an environment on any canvas.
 trait Use {
     type Output;
-    fn with<const N: usize, const W: usize, const WORDS: usize>(
-        self,
-        env: ArcSolo<N, W, WORDS>,
-    ) -> Result<Self::Output>;
+    fn with<E: SoloEnv>(self, env: E) -> Result<Self::Output>;
 }
 
 /// What `ARC-v0` looks like without any settings.
@@ -74,10 +73,7 @@ pub fn spec() -> EnvSpec {
     struct Spec;
     impl Use for Spec {
         type Output = EnvSpec;
-        fn with<const N: usize, const W: usize, const WORDS: usize>(
-            self,
-            env: ArcSolo<N, W, WORDS>,
-        ) -> Result<EnvSpec> {
+        fn with<E: SoloEnv>(self, env: E) -> Result<EnvSpec> {
             Ok(env.spec())
         }
     }
@@ -89,10 +85,7 @@ pub fn batch(config: &BatchConfig) -> Result<Box<dyn Batch>> {
     struct Build<'a>(&'a BatchConfig);
     impl Use for Build<'_> {
         type Output = Box<dyn Batch>;
-        fn with<const N: usize, const W: usize, const WORDS: usize>(
-            self,
-            env: ArcSolo<N, W, WORDS>,
-        ) -> Result<Box<dyn Batch>> {
+        fn with<E: SoloEnv>(self, env: E) -> Result<Box<dyn Batch>> {
             build_solo(env, self.0)
         }
     }
@@ -104,10 +97,7 @@ pub fn probe(config: &BatchConfig) -> Result<Box<dyn Probe>> {
     struct Look<'a>(&'a BatchConfig);
     impl Use for Look<'_> {
         type Output = Box<dyn Probe>;
-        fn with<const N: usize, const W: usize, const WORDS: usize>(
-            self,
-            env: ArcSolo<N, W, WORDS>,
-        ) -> Result<Box<dyn Probe>> {
+        fn with<E: SoloEnv>(self, env: E) -> Result<Box<dyn Probe>> {
             probe_solo(env, self.0)
         }
     }
@@ -177,7 +167,7 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
         notes,
     };
     match if canvas == "auto" { fitting } else { canvas } {
-        "5" => with.with(Arc5::new(&tasks, source, mode, config)?),
+        "5" => with.with(ArcCompact::new(ArcSolo::new(&tasks, source, mode, config)?)),
         "10" => with.with(Arc10::new(&tasks, source, mode, config)?),
         _ => with.with(Arc30::new(&tasks, source, mode, config)?),
     }
@@ -226,6 +216,47 @@ impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
     fn flat_size(&self) -> Option<u32> {
         let size = self.env.encoding().flat_size()?;
         i32::try_from(size).ok().map(|size| size as u32)
+    }
+
+    /// What an action of the engine means.
+    #[inline(always)]
+    fn decode(&self, action: SoloAction<'_>) -> Action<N> {
+        match action {
+            SoloAction::Discrete(index) => self.env.encoding().decode_flat(index.into()),
+            SoloAction::Multi(components) => self.env.encoding().decode(components),
+            SoloAction::Continuous(_) => unreachable!("checked at the door"),
+        }
+    }
+
+    /// [`SoloEnv::scores`] by what they depend on.
+    fn scores_of(&self, head: &Head) -> Option<[f32; 2]> {
+        let has_target = self.env.pool().pairs[head.pair as usize].has_target;
+        has_target.then(|| [f32::from(head.solved), head.similarity])
+    }
+
+    /// [`SoloEnv::is_legal`] by what it depends on.
+    fn is_legal_at(&self, head: &Head, k: usize, choice: u32) -> bool {
+        let operations = self.env.encoding().operations();
+        k > 0 || self.env.allowed(head).contains(operations[(choice / self.per_operation()) as usize])
+    }
+
+    /// [`SoloEnv::choose_legal`] by what it depends on.
+    fn choose_legal_at(&self, head: &Head, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
+        if k > 0 {
+            return below(n);
+        }
+        // By operation, because there can be millions of flat actions.
+        let (allowed, each) = (self.env.allowed(head), self.per_operation());
+        let operations = self.env.encoding().operations();
+        let legal = || (0..).zip(operations).filter(|(_, op)| allowed.contains(**op)).map(|(place, _)| place);
+        match legal().count() as u32 {
+            0 => 0,
+            count => {
+                let rank = below(count * each);
+                let place: u32 = legal().nth((rank / each) as usize).expect("a rank below their number");
+                place * each + rank % each
+            }
+        }
     }
 }
 
@@ -306,12 +337,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
 
     #[inline]
     fn step(&self, state: &mut Self::State, action: SoloAction<'_>, _: &mut Draws<f32>) -> Outcome {
-        let action = match action {
-            SoloAction::Discrete(index) => self.env.encoding().decode_flat(index.into()),
-            SoloAction::Multi(components) => self.env.encoding().decode(components),
-            SoloAction::Continuous(_) => unreachable!("checked at the door"),
-        };
-        self.env.step(state, &action)
+        self.env.step(state, &self.decode(action))
     }
 
     #[inline]
@@ -320,31 +346,15 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
     }
 
     fn scores(&self, state: &Self::State) -> Option<[f32; 2]> {
-        let info = self.env.info(state);
-        info.has_target.then(|| [f32::from(u8::from(info.solved)), info.similarity])
+        self.scores_of(state.view().head)
     }
 
     fn is_legal(&self, state: &Self::State, k: usize, choice: u32) -> bool {
-        let operations = self.env.encoding().operations();
-        k > 0 || self.env.allowed(state).contains(operations[(choice / self.per_operation()) as usize])
+        self.is_legal_at(state.view().head, k, choice)
     }
 
     fn choose_legal(&self, state: &Self::State, k: usize, n: u32, below: &dyn Fn(u32) -> u32) -> u32 {
-        if k > 0 {
-            return below(n);
-        }
-        // By operation, because there can be millions of flat actions.
-        let (allowed, each) = (self.env.allowed(state), self.per_operation());
-        let operations = self.env.encoding().operations();
-        let legal = || (0..).zip(operations).filter(|(_, op)| allowed.contains(**op)).map(|(place, _)| place);
-        match legal().count() as u32 {
-            0 => 0,
-            count => {
-                let rank = below(count * each);
-                let place: u32 = legal().nth((rank / each) as usize).expect("a rank below their number");
-                place * each + rank % each
-            }
-        }
+        self.choose_legal_at(state.view().head, k, n, below)
     }
 
     fn state_value(&self, state: &Self::State, field: usize) -> f64 {

@@ -5,6 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::action::OperationSet;
 use super::grid::{Cells, Corner, Selection, Size};
 
 /// Words of a state for an N x N canvas in rows of W words.
@@ -46,6 +47,31 @@ pub struct Head {
 }
 
 impl Head {
+    /// The first of an episode; what it is compared with is another's business.
+    #[inline(always)]
+    pub fn start(pair: u32, size: Size) -> Self {
+        Self {
+            allowed_low: OperationSet::FULL.0 as u32,
+            allowed_high: (OperationSet::FULL.0 >> 32) as u32,
+            similarity: 0.0,
+            pair,
+            steps: 0,
+            size,
+            corner: Corner::NONE,
+            attempts: 0,
+            operation: -1,
+            solved: 0,
+            rejected: 0,
+        }
+    }
+
+    /// Counts a step with an operation, executed or not.
+    #[inline(always)]
+    pub fn record(&mut self, op: u8, rejected: bool) {
+        self.steps = self.steps.saturating_add(1);
+        (self.operation, self.rejected) = (op as i8, u8::from(rejected));
+    }
+
     /// Operations allowed in this state.
     #[inline(always)]
     pub fn allowed(&self) -> u64 {

@@ -125,7 +125,7 @@ fn a_state_may_allow_less_than_the_configuration() {
     let env = env(Config { invalid_operation: InvalidOperation::Reject, ..Config::default() });
     let mut state = begin(&env, 0);
     state.view_mut().head.set_allowed(1 << SUBMIT);
-    assert_eq!(env.allowed(&state), OperationSet::of(&[34]));
+    assert_eq!(env.allowed(state.view().head), OperationSet::of(&[34]));
     env.step(&mut state, &act(2, &[(0, 1)]));
     assert!(env.info(&state).rejected);
     assert!(env.step(&mut state, &act(34, &[])).terminated);
