@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use phalanx_core::Error;
 use phalanx_core::batch::{BatchConfig, LaneWidth};
 use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
@@ -412,9 +411,7 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 fn safety_mode(text: &str) -> Result<SafetyMode, String> {
-    let found = SafetyMode::NAMES.into_iter().find(|(name, _)| *name == text);
-    let names = SafetyMode::NAMES.map(|(name, _)| name);
-    found.map(|(_, mode)| mode).ok_or_else(|| Error::unknown("mode", text, None, names).to_string())
+    SafetyMode::parse(text).map_err(|error| error.to_string())
 }
 
 fn constraint(text: &str) -> Result<Constraint, String> {

@@ -34,6 +34,12 @@ impl SafetyMode {
     /// The modes by name.
     pub const NAMES: [(&'static str, Self); 4] =
         [("enforce", Self::Enforce), ("penalize", Self::Penalize), ("monitor", Self::Monitor), ("off", Self::Off)];
+
+    /// The mode of this name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let found = Self::NAMES.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, mode)| mode).ok_or_else(|| Error::unknown("mode", name, None, Self::NAMES.map(|(name, _)| name)))
+    }
 }
 
 impl std::fmt::Display for SafetyMode {
