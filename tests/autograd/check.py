@@ -1,4 +1,4 @@
-"""Gradients of networks and action distributions against the `autograd` package.
+"""Gradients of networks, action distributions and losses against the `autograd` package.
 
     python check.py --gradients PATH
 
@@ -64,6 +64,31 @@ def log_density(case, means, log_deviations):
     return np.sum(-0.5 * z**2 - log_deviations - 0.5 * np.log(2 * np.pi))
 
 
+def policy_loss(case, log_ratio):
+    ratio = np.exp(log_ratio)
+    clipped = np.clip(ratio, 1 - case["clip"], 1 + case["clip"])
+    return np.maximum(-case["advantage"] * ratio, -case["advantage"] * clipped)
+
+
+def value_loss(case, value, clip):
+    free = (value - case["target"]) ** 2
+    if not clip:
+        return 0.5 * free
+    near = case["old"] + np.clip(value - case["old"], -case["clip"], case["clip"])
+    return 0.5 * np.maximum(free, (near - case["target"]) ** 2)
+
+
+def huber(error):
+    return np.where(np.abs(error) <= 1, 0.5 * error**2, np.abs(error) - 0.5)
+
+
+LOSSES = {"half_square": lambda error: 0.5 * error**2, "square": lambda error: error**2, "huber": huber}
+
+
+def with_slope(function, at):
+    return [function(at), grad(function)(at)]
+
+
 def pairs(case):
     """What Phalanx says and what autograd says."""
     if case["kind"] == "network":
@@ -73,6 +98,12 @@ def pairs(case):
         yield case["gradients"], grad(lambda p: np.sum(network(case, p) * weights))(parameters)
     elif case["kind"] == "categorical":
         yield case["gradients"], grad(lambda x: categorical(case, x))(np.array(case["logits"]))
+    elif case["kind"] == "ppo":
+        yield case["policy"], with_slope(lambda x: policy_loss(case, x), case["log_ratio"])
+        yield case["clipped_value"], with_slope(lambda x: value_loss(case, x, True), case["value"])
+        yield case["free_value"], with_slope(lambda x: value_loss(case, x, False), case["value"])
+    elif case["kind"] == "temporal difference":
+        yield case["found"], with_slope(LOSSES[case["loss"]], case["error"])
     else:
         means, deviations = np.array(case["means"]), np.array(case["log_deviations"])
         yield [case["log_density"]], [log_density(case, means, deviations)]
@@ -87,7 +118,7 @@ def main():
     program = parser.parse_args().gradients
     cases = json.loads(subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout)
     kinds = {case["kind"] for case in cases}
-    if kinds != {"network", "categorical", "gaussian"}:
+    if kinds != {"network", "categorical", "gaussian", "ppo", "temporal difference"}:
         sys.exit(f"the example prints {sorted(kinds)}: something is missing")
     worst = 0.0
     for case in cases:

@@ -1,6 +1,8 @@
 //! Prints gradients as JSON, in double precision, for `tests/autograd/check.py` to compare with another
 //! program's.
 
+use phalanx_learn::agents::ppo::loss::{clipped_objective, value_loss};
+use phalanx_learn::agents::q_network::Loss;
 use phalanx_learn::nn::Layer::{self, Dense, Norm, Relu, Tanh};
 use phalanx_learn::nn::init::Init;
 use phalanx_learn::nn::{Network, Tape, categorical, gaussian};
@@ -21,6 +23,12 @@ fn main() {
     let mut cases: Vec<Value> = shapes.iter().map(|(inputs, layers)| network(*inputs, layers, &mut random)).collect();
     cases.extend((2..6).map(|choices| choice(choices, &mut random)));
     cases.extend((1..4).map(|size| normal(size, &mut random)));
+    cases.extend((0..40).map(|_| ppo(&mut random)));
+    cases.extend(
+        [("half_square", Loss::HalfSquare), ("square", Loss::Square), ("huber", Loss::Huber)]
+            .into_iter()
+            .flat_map(|(name, loss)| [-2.5, -0.3, 0.7, 4.0].map(|error| temporal_difference(name, loss, error))),
+    );
     println!("{}", Value::from(cases));
 }
 
@@ -50,14 +58,32 @@ fn choice(choices: usize, random: &mut Random) -> Value {
     let logits = numbers(choices, random);
     // All but the first may be illegal; the first one is chosen.
     let legal: Vec<_> = (0..choices).map(|i| i == 0 || i % 3 != 2).collect();
-    let mut log_probabilities = logits.clone();
-    categorical::log_probabilities(&mut log_probabilities, |i| legal[i]);
+    let (mut log_probabilities, mut probabilities) = (logits.clone(), vec![0.0; choices]);
+    categorical::probabilities(&mut log_probabilities, choices, |_, i| legal[i], &mut probabilities);
     let mut gradients = vec![0.0; choices];
-    categorical::gradient(&log_probabilities, 0, 0.7, 0.3, &mut gradients);
+    categorical::gradient(&log_probabilities, &probabilities, 0, 0.7, 0.3, &mut gradients);
     json!({
         "kind": "categorical", "logits": logits, "legal": legal, "by_choice": 0.7, "by_entropy": 0.3,
         "gradients": gradients,
     })
+}
+
+/// The two losses of PPO; ratios and values on both sides of where they are cut off.
+fn ppo(random: &mut Random) -> Value {
+    let [log_ratio, advantage, value, old, target] = [(); 5].map(|()| 0.5 * random.normal());
+    let clip = 0.2;
+    let objective = clipped_objective(log_ratio, log_ratio.exp(), advantage, clip);
+    let (clipped, free) = (value_loss(value, old, target, Some(clip)), value_loss(value, old, target, None));
+    json!({
+        "kind": "ppo", "log_ratio": log_ratio, "advantage": advantage, "value": value, "old": old, "target": target,
+        "clip": clip, "policy": [objective.loss, objective.by_log_prob], "clipped_value": [clipped.0, clipped.1],
+        "free_value": [free.0, free.1],
+    })
+}
+
+fn temporal_difference(name: &str, loss: Loss, error: f64) -> Value {
+    let (loss, slope) = loss.of(error);
+    json!({ "kind": "temporal difference", "loss": name, "error": error, "found": [loss, slope] })
 }
 
 fn normal(size: usize, random: &mut Random) -> Value {

@@ -7,7 +7,7 @@ use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
 use phalanx_learn::agents::ppo::{Ppo, PpoConfig};
 use phalanx_learn::learner::{Learner, Report};
-use phalanx_learn::world::World;
+use phalanx_learn::world::{Sight, World};
 
 fn main() {
     const NUM_ENVS: usize = 2048;
@@ -21,7 +21,8 @@ fn main() {
             ..BatchConfig::default()
         };
         let env = phalanx_envs::registry::find("CartPole-v1").expect("CartPole is there");
-        let world = World::new(env.batch(&batch).expect("these settings work"), 1).expect("vectors of real numbers");
+        let world = World::new(env.batch(&batch).expect("these settings work"), Sight::PRESENT)
+            .expect("vectors of real numbers");
         let mut ppo = Ppo::new(PpoConfig::default(), world, 10_000, 7, pool).expect("these settings work");
         let (mut rolling, mut learning) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..12 {

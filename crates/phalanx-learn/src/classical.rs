@@ -163,10 +163,11 @@ mod tests {
 
     use super::*;
     use crate::evaluation::evaluate;
+    use crate::world::Sight;
 
     fn world(env: &str, num_envs: usize) -> World {
         let config = BatchConfig { num_envs, seed: 3, autoreset: Autoreset::SameStep, ..BatchConfig::default() };
-        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), 1).unwrap()
+        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), Sight::PRESENT).unwrap()
     }
 
     fn classical(env: &str, policy: &str, arguments: &[(&str, &str)]) -> Classical {

@@ -289,6 +289,7 @@ mod tests {
     use phalanx_core::batch::{Autoreset, BatchConfig};
 
     use super::*;
+    use crate::world::Sight;
 
     /// Always the same action.
     struct Always(i32);
@@ -302,7 +303,7 @@ mod tests {
 
     fn world(env: &str, num_envs: usize) -> World {
         let config = BatchConfig { num_envs, seed: 3, autoreset: Autoreset::SameStep, ..BatchConfig::default() };
-        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), 1).unwrap()
+        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), Sight::PRESENT).unwrap()
     }
 
     #[test]

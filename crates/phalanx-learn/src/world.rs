@@ -15,13 +15,35 @@ use crate::state::State;
 pub struct World {
     batch: Box<dyn Batch>,
     buffers: StepBuffers,
-    /// The last `frames` observations of each environment, the oldest first; empty without a past.
+    /// The last frames of each environment, the oldest first; empty if only the present is seen.
     past: Vec<f32>,
     /// The same at the ends of episodes.
     end_past: Vec<f32>,
-    frames: usize,
+    /// The actions of the last step, if they are seen.
+    acted: Vec<f32>,
+    sight: Sight,
     /// Which actions are legal; empty if all always are.
     masks: Vec<bool>,
+}
+
+/// How much of the past an agent sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Observations, the newest last; before the first there are zeros.
+    pub frames: usize,
+    /// Whether each comes with the action that led to it: a 1 in the place of each choice, or the values of a continuous
+    /// action. What the environment hides can follow from what was done to it.
+    pub actions: bool,
+}
+
+impl Sight {
+    /// Nothing but the present observation.
+    pub const PRESENT: Self = Self { frames: 1, actions: false };
+
+    /// Reals of one frame.
+    fn frame_width(self, spec: &EnvSpec) -> usize {
+        spec.observation.dim() + if self.actions { action_width(&spec.action) } else { 0 }
+    }
 }
 
 impl std::fmt::Debug for World {
@@ -31,28 +53,36 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Starts the environments of a batch, seen with the last `frames` observations (1 is the present alone).
-    pub fn new(mut batch: Box<dyn Batch>, frames: usize) -> Result<Self> {
+    /// Starts the environments of a batch.
+    pub fn new(mut batch: Box<dyn Batch>, sight: Sight) -> Result<Self> {
         assert_eq!(batch.autoreset(), Autoreset::SameStep, "every step of a learner is a transition");
         let spec = batch.spec();
         if spec.observation.element != Element::F32 {
             let why = format!("is {}, whose observations are bytes: agents of a run see real numbers only", spec.name);
             return Err(Error::setting("env.name", why));
         }
-        if frames == 0 {
+        if sight.frames == 0 {
             return Err(Error::setting("agent.frame_stack_n", "is 0, but must be at least 1"));
         }
         let (num_envs, dim) = (batch.num_envs(), spec.observation.dim());
         let flags = spec.action.mask_len().filter(|_| spec.action_mask != ActionMask::None).unwrap_or(0);
-        if frames > 1 {
-            let stacks = Bytes::of::<f32>(&[2, num_envs, dim, frames]);
-            stacks.require("agent.frame_stack_n", frames, "the stacked observations")?;
-        }
+        let frame_width = sight.frame_width(spec);
+        let shape = if sight == Sight::PRESENT { [num_envs, 0, 0] } else { [num_envs, frame_width, sight.frames] };
+        let stacks = Bytes::of::<f32>(&shape).times(2);
+        stacks.require("agent.frame_stack_n", sight.frames, "the stacked observations")?;
         let masks = vec![true; num_envs * flags];
         let mut buffers = StepBuffers::new(num_envs, dim);
         batch.reset_into(Reset::All, ObsMut::F32(&mut buffers.obs))?;
-        let stacked = if frames > 1 { num_envs * dim * frames } else { 0 };
-        let mut world = Self { batch, buffers, past: vec![0.0; stacked], end_past: vec![0.0; stacked], frames, masks };
+        let stacked: usize = shape.iter().product();
+        let mut world = Self {
+            batch,
+            buffers,
+            past: vec![0.0; stacked],
+            end_past: vec![0.0; stacked],
+            acted: vec![0.0; num_envs * (frame_width - dim)],
+            sight,
+            masks,
+        };
         world.see();
         Ok(world)
     }
@@ -69,12 +99,12 @@ impl World {
 
     /// Reals that an agent sees of one environment.
     pub fn obs_dim(&self) -> usize {
-        self.batch.spec().observation.dim() * self.frames
+        self.sight.frame_width(self.spec()) * self.sight.frames
     }
 
     /// What is seen now, a row for each environment.
     pub fn obs(&self) -> &[f32] {
-        if self.frames > 1 { &self.past } else { &self.buffers.obs }
+        if self.past.is_empty() { &self.buffers.obs } else { &self.past }
     }
 
     /// Which actions are legal now: a row of flags for each environment, or nothing if all always are.
@@ -104,7 +134,7 @@ impl World {
 
     /// What was seen at the end of the episode that the last step ended in this environment.
     pub fn end_obs(&self, env: usize) -> &[f32] {
-        let all = if self.frames > 1 { &self.end_past } else { &self.buffers.final_obs };
+        let all = if self.past.is_empty() { &self.buffers.final_obs } else { &self.end_past };
         &all[env * self.obs_dim()..][..self.obs_dim()]
     }
 
@@ -121,6 +151,9 @@ impl World {
                 });
             }
         }
+        if self.sight.actions {
+            write_actions(&self.batch.spec().action, actions, &mut self.acted);
+        }
         self.see();
         Ok(())
     }
@@ -130,24 +163,31 @@ impl World {
         if !self.masks.is_empty() {
             self.batch.action_masks_into(&mut self.masks).expect("a row of flags for each environment");
         }
-        if self.frames == 1 {
+        if self.past.is_empty() {
             return;
         }
-        let out = &self.buffers;
-        let dim = out.obs.len() / out.rewards.len();
-        let width = dim * self.frames;
+        let (out, acted) = (&self.buffers, &self.acted);
+        let num_envs = out.rewards.len();
+        let (dim, action_width) = (out.obs.len() / num_envs, acted.len() / num_envs);
+        let (frame, width) = (dim + action_width, self.past.len() / num_envs);
         for (env, past) in self.past.chunks_exact_mut(width).enumerate() {
             let shift = |past: &mut [f32], newest: &[f32]| {
-                past.copy_within(dim.., 0);
-                past[width - dim..].copy_from_slice(&newest[env * dim..][..dim]);
+                past.copy_within(frame.., 0);
+                let (seen, done) = past[width - frame..].split_at_mut(dim);
+                seen.copy_from_slice(&newest[env * dim..][..dim]);
+                done.copy_from_slice(&acted[env * action_width..][..action_width]);
             };
             if out.terminated[env] | out.truncated[env] {
                 let end = &mut self.end_past[env * width..][..width];
                 end.copy_from_slice(past);
                 shift(end, &out.final_obs);
                 past.fill(0.0);
+                shift(past, &out.obs);
+                // Nothing that was done led to the first observation.
+                past[width - action_width..].fill(0.0);
+            } else {
+                shift(past, &out.obs);
             }
-            shift(past, &out.obs);
         }
     }
 
@@ -198,6 +238,33 @@ impl World {
     }
 }
 
+/// Reals that an action takes in a frame.
+fn action_width(action: &ActionSpace) -> usize {
+    match action {
+        ActionSpace::Discrete { n } => *n as usize,
+        ActionSpace::MultiDiscrete { sizes } => sizes.iter().map(|size| *size as usize).sum(),
+        ActionSpace::Box { low, .. } => low.len(),
+    }
+}
+
+/// Writes a row for each action: a 1 in the place of each choice, or the values.
+fn write_actions(space: &ActionSpace, actions: Actions<'_>, out: &mut [f32]) {
+    match actions {
+        Actions::Continuous(values) => out.copy_from_slice(values),
+        Actions::Discrete(choices) => {
+            out.fill(0.0);
+            let components = space.components();
+            for (row, choices) in out.chunks_exact_mut(action_width(space)).zip(choices.chunks_exact(components)) {
+                let mut first = 0;
+                for (k, choice) in choices.iter().enumerate() {
+                    row[first + *choice as usize] = 1.0;
+                    first += space.choices(k).expect("a discrete action has choices") as usize;
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use phalanx_core::batch::BatchConfig;
@@ -205,6 +272,10 @@ mod tests {
     use super::*;
 
     fn world(env: &str, frames: usize, max_steps: &str) -> World {
+        seeing(env, Sight { frames, ..Sight::PRESENT }, max_steps)
+    }
+
+    fn seeing(env: &str, sight: Sight, max_steps: &str) -> World {
         let config = BatchConfig {
             num_envs: 3,
             seed: 5,
@@ -212,7 +283,7 @@ mod tests {
             settings: vec![("max_steps".to_owned(), max_steps.to_owned())],
             ..BatchConfig::default()
         };
-        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), frames).unwrap()
+        World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), sight).unwrap()
     }
 
     #[test]
@@ -237,8 +308,39 @@ mod tests {
     }
 
     #[test]
+    fn each_frame_has_the_action_that_led_to_it() {
+        let with_actions = |frames| seeing("CartPole-v1", Sight { frames, actions: true }, "2");
+        let (mut stacked, mut single, mut plain) = (with_actions(2), with_actions(1), world("CartPole-v1", 1, "2"));
+        let mut report = Report::default();
+        let first = [&plain.obs()[4..8], &[0.0; 2]].concat();
+        assert_eq!((stacked.obs_dim(), single.obs_dim()), (12, 6));
+        assert_eq!(stacked.obs()[12..24], [&[0.0; 6], first.as_slice()].concat());
+        assert_eq!(single.obs()[6..12], first);
+        let mut step = |actions: [i32; 3], worlds: [&mut World; 3]| {
+            for world in worlds {
+                world.step(Actions::Discrete(&actions), &mut report).unwrap();
+            }
+        };
+        step([0, 1, 0], [&mut stacked, &mut single, &mut plain]);
+        let second = [&plain.obs()[4..8], &[0.0, 1.0]].concat();
+        assert_eq!(stacked.obs()[12..24], [first, second.clone()].concat());
+        assert_eq!(single.obs()[..6], [&plain.obs()[..4], &[1.0, 0.0]].concat());
+        step([0, 0, 0], [&mut stacked, &mut single, &mut plain]);
+        let end = [plain.end_obs(1), &[1.0, 0.0]].concat();
+        assert_eq!(stacked.end_obs(1), [second, end.clone()].concat());
+        assert_eq!(single.end_obs(1), end);
+        let next = [&plain.obs()[4..8], &[0.0; 2]].concat();
+        assert_eq!(stacked.obs()[12..24], [&[0.0; 6], next.as_slice()].concat());
+        assert_eq!(single.obs()[6..12], next);
+        let mut pendulum = seeing("Pendulum-v1", Sight { frames: 1, actions: true }, "5");
+        pendulum.step(Actions::Continuous(&[0.5, -1.5, 2.0]), &mut report).unwrap();
+        assert_eq!((pendulum.obs()[7], pendulum.obs()[11]), (-1.5, 2.0));
+    }
+
+    #[test]
     fn a_restored_world_goes_on_to_the_same_bits() {
-        let (mut one, mut other) = (world("CartPole-v1", 2, "7"), world("CartPole-v1", 2, "7"));
+        let make = || seeing("CartPole-v1", Sight { frames: 2, actions: true }, "7");
+        let (mut one, mut other) = (make(), make());
         let mut report = Report::default();
         for _ in 0..5 {
             one.step(Actions::Discrete(&[0, 1, 0]), &mut report).unwrap();

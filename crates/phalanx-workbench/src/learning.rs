@@ -231,10 +231,9 @@ impl Decisions {
             num_envs,
             seed: config.run.seed,
             autoreset: Autoreset::SameStep,
-            settings: config.env.settings.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-            ..BatchConfig::default()
+            ..trainer::batch_config(config)?
         })?;
-        let mut world = World::new(batch, config.agent.frames())?;
+        let mut world = World::new(batch, config.agent.sight())?;
         let chosen = Choice::of(&world.spec().action, num_envs);
         let mut policy = learner.greedy();
         policy.forget(&vec![true; num_envs]);

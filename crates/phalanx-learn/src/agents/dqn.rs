@@ -114,6 +114,8 @@ section! {
         initialiser: Initialiser = Initialiser::Uniform, any;
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
+        /// Whether each observation comes with the action that led to it. False.
+        frame_actions: bool = false, any;
         /// What rewards are multiplied by before learning. 1.
         reward_scale: f64 = 1.0, positive;
     }
@@ -339,6 +341,7 @@ mod tests {
     use super::*;
     use crate::agents::cut_short::{self, Lie, cart_pole, learnt_after, tic_tac_toe};
     use crate::agents::q_network::Learning;
+    use crate::world::Sight;
 
     fn small() -> DqnConfig {
         DqnConfig {
@@ -352,7 +355,7 @@ mod tests {
     }
 
     fn on(config: &DqnConfig, batch: Box<dyn Batch>, threads: usize) -> Dqn {
-        let world = World::new(batch, config.frame_stack_n.max(1)).unwrap();
+        let world = World::new(batch, Sight { frames: config.frame_stack_n.max(1), ..Sight::PRESENT }).unwrap();
         Dqn::new(config.clone(), world, 1_000, 3, Arc::new(Pool::new(threads))).unwrap()
     }
 
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_into_memory_is_refused() {
         let message = |config: DqnConfig| {
-            let world = World::new(cart_pole(2), 1).unwrap();
+            let world = World::new(cart_pole(2), Sight::PRESENT).unwrap();
             Dqn::new(config, world, 1, 3, Arc::new(Pool::new(1))).unwrap_err().to_string()
         };
         let begins = |config: DqnConfig, expected: &str| {
@@ -490,7 +493,7 @@ mod tests {
                     dueling,
                     ..DqnConfig::default()
                 };
-                let world = World::new(cut_short::batch(4, lie), 1).unwrap();
+                let world = World::new(cut_short::batch(4, lie), Sight::PRESENT).unwrap();
                 let mut learner = Dqn::new(config, world, 10_000, 1, Arc::new(Pool::new(1))).unwrap();
                 learnt_after(&mut learner, 40_000);
                 let Learning { network, parameters, .. } = &learner.explorer.learning;

@@ -10,7 +10,7 @@
 //! | `policy` | actor and critic, how they act, the gradient over a tile of rows |
 //! | `normalize` | running means and variances |
 
-mod loss;
+pub mod loss;
 mod normalize;
 mod policy;
 #[cfg(test)]
@@ -81,6 +81,8 @@ section! {
         squash: bool = false, any;
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
+        /// Whether each observation comes with the action that led to it. False.
+        frame_actions: bool = false, any;
         /// What rewards are multiplied by before learning. 1.
         reward_scale: f64 = 1.0, positive;
         /// Whether observations are normalised by their running mean and variance. False.

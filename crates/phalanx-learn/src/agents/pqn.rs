@@ -64,6 +64,8 @@ section! {
         num_layers: usize = 2, at_least_one;
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
+        /// Whether each observation comes with the action that led to it. False.
+        frame_actions: bool = false, any;
     }
 }
 
@@ -303,13 +305,14 @@ mod tests {
     use crate::agents::cut_short::{self, Lie, cart_pole, learnt_after, tic_tac_toe};
     use crate::agents::q_network::Learning;
     use crate::error::Error;
+    use crate::world::Sight;
 
     fn small() -> PqnConfig {
         PqnConfig { rollout_steps: 20, num_minibatches: 2, num_epochs: 2, hidden_size: 16, ..PqnConfig::default() }
     }
 
     fn on(config: &PqnConfig, batch: Box<dyn Batch>, steps_per_env: u64, threads: usize) -> Pqn {
-        let world = World::new(batch, config.frame_stack_n.max(1)).unwrap();
+        let world = World::new(batch, Sight { frames: config.frame_stack_n.max(1), ..Sight::PRESENT }).unwrap();
         Pqn::new(config.clone(), world, steps_per_env, 3, Arc::new(Pool::new(threads))).unwrap()
     }
 
@@ -348,7 +351,7 @@ mod tests {
         assert!(message(PqnConfig { rollout_steps: 2, ..default() }).starts_with("agent.num_minibatches is 16, but"));
         assert!(message(PqnConfig { reward_scale: f64::NAN, ..default() }).starts_with("agent.reward_scale is nan"));
         let refused = |config: PqnConfig| {
-            let world = World::new(cart_pole(1), 1).unwrap();
+            let world = World::new(cart_pole(1), Sight::PRESENT).unwrap();
             Pqn::new(config, world, 1, 3, Arc::new(Pool::new(1))).unwrap_err().to_string()
         };
         for (config, key) in [

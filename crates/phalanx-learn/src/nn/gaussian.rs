@@ -11,7 +11,7 @@ use super::Scalar;
 pub fn log_density<T: Scalar>(action: &[T], means: &[T], log_deviations: &[T]) -> T {
     let half_log_tau = T::of(0.5 * std::f64::consts::TAU.ln());
     let parts = action.iter().zip(means).zip(log_deviations).map(|((action, mean), log_deviation)| {
-        let distance = (*action - *mean) * (-*log_deviation).exp();
+        let distance = (*action - *mean) * (-*log_deviation).natural_exp();
         -T::of(0.5) * distance * distance - *log_deviation - half_log_tau
     });
     parts.sum()
@@ -37,7 +37,7 @@ pub fn gradient<T: Scalar>(
     for ((((action, mean), log_deviation), by_mean), by_log_deviation) in
         seen.zip(by_mean).zip(by_log_deviation.iter_mut())
     {
-        let per_deviation = (-*log_deviation).exp();
+        let per_deviation = (-*log_deviation).natural_exp();
         let distance = (*action - *mean) * per_deviation;
         *by_mean = by_density * distance * per_deviation;
         *by_log_deviation += by_density * (distance * distance - T::one());

@@ -21,5 +21,6 @@ mod schedule;
 
 pub use network::{Layer, Network, Tape};
 pub use optimizer::{Optimizer, Rule, clip_norm};
+pub(crate) use scalar::exp_all;
 pub use scalar::{Scalar, Wide};
 pub use schedule::Schedule;

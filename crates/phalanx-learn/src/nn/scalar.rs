@@ -20,6 +20,13 @@ pub trait Scalar: Float + NumAssign + Default + Send + Sync + std::fmt::Debug + 
         Self::from(value).expect("every f64 has a nearest number")
     }
 
+    /// e to the power of this. In single precision it is the engine's own: the same bits on every machine, and inlined,
+    /// where the C library's, which serves for double precision, is neither.
+    fn natural_exp(self) -> Self;
+
+    /// The natural logarithm, likewise.
+    fn natural_log(self) -> Self;
+
     /// Writes the columns of a square block of [`SIDE`] as rows. Rows are as far apart as the numbers say.
     fn turn(block: &[Self], stride: usize, out: &mut [Self], out_stride: usize) {
         for (i, row) in out.chunks_mut(out_stride).take(SIDE).enumerate() {
@@ -40,6 +47,10 @@ pub trait Wide<T>: Pod + Send + Sync + std::fmt::Debug {
     fn mul_add(self, factor: Self, addend: Self) -> Self;
     /// Their sum, always in the same order.
     fn sum(self) -> T;
+    /// [`Scalar::natural_exp`] of each.
+    fn exp(self) -> Self;
+    /// [`Scalar::natural_log`] of each.
+    fn log(self) -> Self;
     /// The hyperbolic tangents; what is no number stays none.
     fn tanh(self) -> Self;
     /// A gradient before the hyperbolic tangents `y`, from the one behind them.
@@ -52,6 +63,14 @@ pub trait Wide<T>: Pod + Send + Sync + std::fmt::Debug {
 
 impl Scalar for f64 {
     type Wide = [f64; LANES];
+
+    fn natural_exp(self) -> Self {
+        self.exp()
+    }
+
+    fn natural_log(self) -> Self {
+        self.ln()
+    }
 }
 
 impl Wide<f64> for [f64; LANES] {
@@ -70,6 +89,12 @@ impl Wide<f64> for [f64; LANES] {
     fn sum(self) -> f64 {
         self.iter().sum()
     }
+    fn exp(self) -> Self {
+        self.map(f64::exp)
+    }
+    fn log(self) -> Self {
+        self.map(f64::ln)
+    }
     fn tanh(self) -> Self {
         self.map(f64::tanh)
     }
@@ -86,6 +111,16 @@ impl Wide<f64> for [f64; LANES] {
 
 impl Scalar for f32 {
     type Wide = f32x16;
+
+    #[inline(always)]
+    fn natural_exp(self) -> Self {
+        Real::exp(self)
+    }
+
+    #[inline(always)]
+    fn natural_log(self) -> Self {
+        Real::ln(self)
+    }
 
     #[inline(always)]
     fn turn(block: &[Self], stride: usize, out: &mut [Self], out_stride: usize) {
@@ -123,6 +158,14 @@ impl Wide<f32> for f32x16 {
         ((a + e) + (c + g)) + ((b + f) + (d + h))
     }
     #[inline(always)]
+    fn exp(self) -> Self {
+        Real::exp(self)
+    }
+    #[inline(always)]
+    fn log(self) -> Self {
+        Real::ln(self)
+    }
+    #[inline(always)]
     fn tanh(self) -> Self {
         tanh(self)
     }
@@ -139,6 +182,26 @@ impl Wide<f32> for f32x16 {
     fn through_relu(self, y: Self) -> Self {
         self.keep(y.gt(Self::splat(0.0)))
     }
+}
+
+/// e to the power of each.
+#[inline(always)]
+pub(crate) fn exp_all<T: Scalar>(values: &mut [T]) {
+    map_all(values, T::Wide::exp, T::natural_exp);
+}
+
+/// The natural logarithm of each.
+#[inline(always)]
+pub(super) fn log_all<T: Scalar>(values: &mut [T]) {
+    map_all(values, T::Wide::log, T::natural_log);
+}
+
+/// In lanes as far as there are enough; the rest one by one, which gives the same bits.
+#[inline(always)]
+fn map_all<T: Scalar>(values: &mut [T], wide: impl Fn(T::Wide) -> T::Wide, single: impl Fn(T) -> T) {
+    let (groups, rest) = values.as_chunks_mut::<LANES>();
+    groups.iter_mut().for_each(|group| wide(T::Wide::load(group)).store(group));
+    rest.iter_mut().for_each(|value| *value = single(*value));
 }
 
 /// The hyperbolic tangent as a quotient of polynomials (the minimax approximation of Eigen).

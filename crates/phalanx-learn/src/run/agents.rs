@@ -13,6 +13,7 @@ pub use crate::agents::pqn::PqnConfig;
 use crate::error::Result;
 use crate::learner::Length;
 use crate::tabular::{self, Schedule};
+use crate::world::Sight;
 
 /// A control law of the engine, which does not learn; the engine checks its arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -109,15 +110,15 @@ impl AgentConfig {
         }
     }
 
-    /// Observations that are stacked for it, 1 if none but the present one.
-    pub fn frames(&self) -> usize {
-        let stacked = match self {
-            Self::Ppo(config) => config.frame_stack_n,
-            Self::Dqn(config) => config.frame_stack_n,
-            Self::Pqn(config) => config.frame_stack_n,
-            _ => 1,
+    /// How much of the past it sees.
+    pub fn sight(&self) -> Sight {
+        let (frames, actions) = match self {
+            Self::Ppo(config) => (config.frame_stack_n, config.frame_actions),
+            Self::Dqn(config) => (config.frame_stack_n, config.frame_actions),
+            Self::Pqn(config) => (config.frame_stack_n, config.frame_actions),
+            _ => return Sight::PRESENT,
         };
-        stacked.max(1)
+        Sight { frames: frames.max(1), actions }
     }
 
     /// Checks settings that only make sense together.

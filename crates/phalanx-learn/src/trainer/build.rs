@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
+use phalanx_core::safety::{Constraint, SafetyMode};
 
 use super::MakeBatch;
 use crate::agents::dqn::Dqn;
@@ -19,9 +20,23 @@ use crate::run::config::Config;
 use crate::tabular;
 use crate::world::World;
 
-/// The environment's own settings, as the engine takes them.
-pub(super) fn settings(config: &Config) -> Vec<(String, String)> {
-    config.env.settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+/// The environments of a configuration, as the engine takes them: their own settings, and what follows from constraints
+/// (`env.safety` is a mode, `env.constraints` are separated by semicolons).
+pub fn batch_config(config: &Config) -> Result<BatchConfig> {
+    let mut batch = BatchConfig::default();
+    for (name, value) in &config.env.settings {
+        let refuse = |error: phalanx_core::Error| Error::setting(format!("env.{name}"), format!("is wrong: {error}"));
+        match name.as_str() {
+            "safety" => batch.safety.mode = SafetyMode::parse(value).map_err(refuse)?,
+            "constraints" => {
+                let texts = value.split(';').map(str::trim).filter(|text| !text.is_empty());
+                batch.safety.constraints =
+                    texts.map(Constraint::parse).collect::<phalanx_core::Result<_>>().map_err(refuse)?;
+            }
+            _ => batch.settings.push((name.clone(), value.clone())),
+        }
+    }
+    Ok(batch)
 }
 
 /// Refuses what would be accepted in silence and not done.
@@ -42,7 +57,7 @@ fn check(config: &Config) -> Result<()> {
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
 pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
     // Whole blocks: one environment alone takes the room of sixteen.
-    let few = make(&BatchConfig { num_envs: num_envs.min(64), settings: settings(config), ..BatchConfig::default() })?;
+    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? })?;
     let dim = few.spec().observation.dim();
     // What a step gives: observations and last observations, four words of figures and two flags.
     let state = Bytes::of::<u8>(&[few.bytes_per_env().ceil() as usize]);
@@ -54,18 +69,12 @@ pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num
 pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -> Result<Box<dyn Learner>> {
     check(config)?;
     require_room(config, make, "run.num_envs", config.run.num_envs)?;
-    let seed = config.run.seed;
+    let (seed, common) = (config.run.seed, batch_config(config)?);
     let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>| {
-        make(&BatchConfig {
-            num_envs,
-            seed,
-            autoreset: Autoreset::SameStep,
-            pool: Arc::clone(pool),
-            settings: settings(config),
-            ..BatchConfig::default()
-        })
+        let pool = Arc::clone(pool);
+        make(&BatchConfig { num_envs, seed, autoreset: Autoreset::SameStep, pool, ..common.clone() })
     };
-    let world = || World::new(batch(config.run.num_envs, seed, pool)?, config.agent.frames());
+    let world = || World::new(batch(config.run.num_envs, seed, pool)?, config.agent.sight());
     let (steps, pool) = (config.run.steps_per_env, || Arc::clone(pool));
     Ok(match &config.agent {
         AgentConfig::Ppo(agent) => Box::new(Ppo::new(agent.clone(), world()?, steps, seed, pool())?),

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
 
+pub use self::build::batch_config;
 pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::environments::{Environments, Film};
@@ -188,7 +189,7 @@ impl<'a> Trainer<'a> {
         // Only whole units: of part of one nothing can be learnt.
         let unit = learner.unit();
         let total = (config.run.total_timesteps() / unit).max(1) * unit;
-        let one = environments.batch(&BatchConfig { settings: build::settings(config), ..BatchConfig::default() })?;
+        let one = environments.batch(&build::batch_config(config)?)?;
         let mut trainer = Self {
             config,
             environments,
@@ -473,15 +474,14 @@ impl<'a> Trainer<'a> {
 }
 
 /// The environments of an evaluation; those of round 0 have the same start states always.
-fn evaluation_batch(config: &Config, round: u64, pool: &Arc<Pool>) -> BatchConfig {
-    BatchConfig {
+fn evaluation_batch(config: &Config, round: u64, pool: &Arc<Pool>) -> Result<BatchConfig> {
+    Ok(BatchConfig {
         num_envs: config.run.eval_rollouts,
         seed: evaluation_seed(config.run.seed, round),
         autoreset: Autoreset::SameStep,
         pool: Arc::clone(pool),
-        settings: build::settings(config),
-        ..BatchConfig::default()
-    }
+        ..build::batch_config(config)?
+    })
 }
 
 /// Judges an agent by whole episodes in fresh environments. `round` 0 has the same start states always.
@@ -506,9 +506,9 @@ pub(crate) fn evaluate_agent_unless(
     keep_episodes: bool,
     stop: Option<&AtomicBool>,
 ) -> Result<Evaluation> {
-    let batch = environments.batch(&evaluation_batch(config, round, pool))?;
+    let batch = environments.batch(&evaluation_batch(config, round, pool)?)?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));
-    let mut world = World::new(batch, config.agent.frames())?;
+    let mut world = World::new(batch, config.agent.sight())?;
     evaluate_unless(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes, stop)
 }
 
@@ -523,7 +523,7 @@ pub(crate) fn draw(
     let Some(film) = environments.film() else { return Ok(()) };
     // Where an episode has ended they wait, so that the last state can be seen.
     let pool = Arc::new(Pool::new(1));
-    let batch = BatchConfig { autoreset: Autoreset::NextStep, ..evaluation_batch(config, round, &pool) };
+    let batch = BatchConfig { autoreset: Autoreset::NextStep, ..evaluation_batch(config, round, &pool)? };
     let states = replay(environments.batch(&batch)?.as_mut(), episodes)?;
     for (number, (episode, states)) in episodes.iter().zip(&states).enumerate() {
         take(number, &film(&Film { config: &batch, episode, states, fps: config.run.eval_video_fps })?)?;

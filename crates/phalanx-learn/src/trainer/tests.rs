@@ -276,3 +276,30 @@ fn a_failed_evaluation_leaves_the_agent() {
     let ended = resume(&run, &evaluations(true), TrainOptions::default()).unwrap();
     assert_eq!(metrics(&ended), metrics(&trained(&config, TrainOptions::default())));
 }
+
+/// A constraint that every step violates: each pays 1 and costs 3, in evaluations (of which the first comes before
+/// anything is learnt) and in what is learnt from.
+#[test]
+fn constraints_of_a_run_hold_in_training_and_evaluation() {
+    let with = |more: &[(&str, &str)]| trained(&dqn(more), TrainOptions::default());
+    let violated = ("env.constraints", "x<=-5:soft:penalty=-3:name=left; x_dot<=100:soft");
+    let (free, fined) = (with(&[]), with(&[violated]));
+    assert_eq!(fined.eval_metrics.mean_return[0], -2.0 * free.eval_metrics.mean_return[0]);
+    // Intervals in which no episode ended have none.
+    let in_training = |results: &TrainingResults| {
+        *results.training_metrics.reward.iter().find(|mean| mean.is_finite()).expect("an episode that ended")
+    };
+    assert_eq!(in_training(&fined), -2.0 * in_training(&free));
+    let watched = with(&[violated, ("env.safety", "monitor")]);
+    assert_eq!(watched.eval_metrics.mean_return[0], free.eval_metrics.mean_return[0]);
+    assert_eq!(in_training(&watched), in_training(&free));
+    for (key, value, why) in [
+        ("env.safety", "enforced", "did you mean 'enforce'"),
+        ("env.constraints", "x<=-5:softly", "':softly'"),
+        ("env.constraints", "thta<=1", "did you mean 'theta'"),
+    ] {
+        let refused = train_and_evaluate(&dqn(&[(key, value)]), &cart_pole, TrainOptions::default());
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+    }
+}

@@ -33,16 +33,20 @@ pub(super) fn normaliser(advantages: impl Iterator<Item = f64> + Clone) -> (f64,
 
 /// The clipped objective of a transition.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Objective<T> {
-    pub(super) loss: T,
-    pub(super) by_log_prob: T,
-    pub(super) ratio: T,
-    pub(super) log_ratio: T,
+pub struct Objective<T> {
+    /// To be made small.
+    pub loss: T,
+    /// Its slope, by the logarithm of the action's probability.
+    pub by_log_prob: T,
+    /// The probability of the action by that of the policy which has chosen it.
+    pub ratio: T,
+    /// The logarithm of that.
+    pub log_ratio: T,
 }
 
-/// `max(-A ratio, -A clip(ratio))`: a gain counts only as long as the new policy is near the old one.
-pub(super) fn clipped_objective<T: Scalar>(log_ratio: T, advantage: T, clip: T) -> Objective<T> {
-    let ratio = log_ratio.exp();
+/// `max(-A ratio, -A clip(ratio))`: a gain counts only as long as the new policy is near the old one. `ratio` is e to the
+/// power of `log_ratio`.
+pub fn clipped_objective<T: Scalar>(log_ratio: T, ratio: T, advantage: T, clip: T) -> Objective<T> {
     let free = -advantage * ratio;
     let clipped = -advantage * ratio.max(T::one() - clip).min(T::one() + clip);
     // Written so that what is no number goes through.
@@ -52,7 +56,7 @@ pub(super) fn clipped_objective<T: Scalar>(log_ratio: T, advantage: T, clip: T) 
 
 /// Half the squared error of a value and its slope. With `clip`, the error after a move of at most that far from the
 /// old value counts where it is larger.
-pub(super) fn value_loss<T: Scalar>(value: T, old: T, target: T, clip: Option<T>) -> (T, T) {
+pub fn value_loss<T: Scalar>(value: T, old: T, target: T, clip: Option<T>) -> (T, T) {
     let half = T::of(0.5);
     let error = value - target;
     let free = (half * error * error, error);
@@ -127,11 +131,11 @@ mod tests {
             (0.5, -1.0, 0.8, 0.0),
             (1.1, 1.0, -1.1, -1.1),
         ] {
-            let found = clipped_objective(ratio.ln(), advantage, 0.2);
+            let found = clipped_objective(ratio.ln(), ratio, advantage, 0.2);
             near(found.loss, loss);
             near(found.by_log_prob, slope);
         }
-        assert!(clipped_objective(f64::NAN, 1.0, 0.2).loss.is_nan());
+        assert!(clipped_objective(f64::NAN, f64::NAN, 1.0, 0.2).loss.is_nan());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::loss::{Coefficients, Sums, clipped_objective, value_loss};
 use crate::error::Result;
 use crate::nn::init::Init;
-use crate::nn::{Layer, Network, Scalar, Tape, categorical, gaussian};
+use crate::nn::{Layer, Network, Scalar, Tape, categorical, exp_all, gaussian};
 use crate::random::Random;
 use crate::state::State;
 
@@ -61,6 +61,11 @@ pub(super) struct Policy {
     critic: Network,
 }
 
+/// Whether a choice of a row is legal, by the flags of all rows; without flags everything is.
+fn legal_in(masks: &[bool], choices: usize) -> impl Fn(usize, usize) -> bool + '_ {
+    move |row, k| masks.is_empty() || masks[row * choices + k]
+}
+
 /// Transitions to learn from, which rows are picked from by number.
 ///
 /// All that belongs to a transition stands together in a record, because rows are picked in random order: one line of
@@ -103,6 +108,11 @@ pub(super) struct Scratch<T: Scalar> {
     pub(super) critic: Tape<T>,
     by_actor: Vec<T>,
     by_critic: Vec<T>,
+    /// Of each choice of each row.
+    probabilities: Vec<T>,
+    /// Probabilities of what was done by those of the policy which did it, as logarithms and as they are.
+    log_ratios: Vec<T>,
+    ratios: Vec<T>,
     /// The records of the picked rows, one after the other.
     records: Vec<T>,
     pub(super) sums: Sums,
@@ -116,6 +126,9 @@ impl<T: Scalar> Scratch<T> {
             critic: Tape::new(&policy.critic, rows),
             by_actor: vec![T::zero(); rows * outputs],
             by_critic: vec![T::zero(); rows],
+            probabilities: vec![T::zero(); rows * outputs],
+            log_ratios: vec![T::zero(); rows],
+            ratios: vec![T::zero(); rows],
             records: vec![T::zero(); rows * policy.record_len()],
             sums: Sums::default(),
         }
@@ -192,21 +205,24 @@ impl Policy {
         let (actor, critic, deviations) = self.split(parameters);
         self.actor.forward(actor, obs, &mut scratch.actor);
         out.values.copy_from_slice(self.critic.forward(critic, obs, &mut scratch.critic));
-        let rows = scratch.actor.outputs_mut().chunks_exact_mut(self.head.outputs()).zip(out.log_probs);
+        let (outputs, heads) = (self.head.outputs(), scratch.actor.outputs_mut());
         match &self.head {
             Head::Discrete(choices) => {
-                for (row, ((logs, log_prob), action)) in rows.zip(out.actions).enumerate() {
-                    categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
+                let probabilities = &mut scratch.probabilities[..heads.len()];
+                categorical::probabilities(heads, *choices, legal_in(masks, *choices), probabilities);
+                let rows = heads.chunks_exact(outputs).zip(probabilities.chunks_exact(outputs));
+                for (((logs, probabilities), log_prob), action) in rows.zip(out.log_probs).zip(out.actions) {
                     let unit = (random.word() >> 8) as f32 * (1.0 / (1 << 24) as f32);
-                    let choice = categorical::draw(logs, unit);
+                    let choice = categorical::draw(probabilities, unit);
                     *log_prob = logs[choice];
                     *action = choice as f32;
                 }
             }
             Head::Gaussian { low, .. } => {
+                let rows = heads.chunks_exact(outputs).zip(out.log_probs);
                 for ((means, log_prob), action) in rows.zip(out.actions.chunks_exact_mut(low.len())) {
-                    for ((action, mean), log_std) in action.iter_mut().zip(&*means).zip(deviations) {
-                        *action = mean + log_std.exp() * random.normal() as f32;
+                    for ((action, mean), log_std) in action.iter_mut().zip(means).zip(deviations) {
+                        *action = mean + log_std.natural_exp() * random.normal() as f32;
                     }
                     *log_prob = gaussian::log_density(action, means, deviations);
                 }
@@ -228,10 +244,10 @@ impl Policy {
         match &self.head {
             Head::Gaussian { .. } => actions.copy_from_slice(out),
             Head::Discrete(choices) => {
-                for (row, (logs, action)) in out.chunks_exact_mut(*choices).zip(actions).enumerate() {
-                    categorical::log_probabilities(logs, |i| masks.is_empty() || masks[row * choices + i]);
-                    *action = categorical::mode(logs) as f32;
-                }
+                let probabilities = &mut scratch.probabilities[..out.len()];
+                categorical::probabilities(out, *choices, legal_in(masks, *choices), probabilities);
+                let rows = out.chunks_exact(*choices);
+                rows.zip(actions).for_each(|(logs, action)| *action = categorical::mode(logs) as f32);
             }
         }
     }
@@ -264,35 +280,47 @@ impl Policy {
         let records = scratch.records[..picked.len() * len].chunks_exact(len);
         let obs = records.clone().map(|record| &record[..inputs]);
         self.actor.forward_rows(actor, obs.clone(), &mut scratch.actor);
-        let heads = scratch.actor.outputs_mut().chunks_exact_mut(outputs);
         let values = self.critic.forward_rows(critic, obs, &mut scratch.critic);
+        let heads = scratch.actor.outputs_mut();
+        let probabilities = &mut scratch.probabilities[..heads.len()];
+        if let Head::Discrete(choices) = self.head {
+            let legal = |row: usize, k: usize| legal_in(samples.masks, choices)(picked[row] as usize, k);
+            categorical::probabilities(heads, choices, legal, probabilities);
+        }
+        let choice = |action: &[T]| action[0].to_usize().expect("a choice is a whole number");
+        let (log_ratios, ratios) = (&mut scratch.log_ratios[..picked.len()], &mut scratch.ratios[..picked.len()]);
+        let heads = heads.chunks_exact(outputs);
+        for ((log_ratio, record), head) in log_ratios.iter_mut().zip(records.clone()).zip(heads.clone()) {
+            let (action, judged) = record[inputs..].split_at(components);
+            let log_prob = match self.head {
+                Head::Discrete(_) => head[choice(action)],
+                Head::Gaussian { .. } => gaussian::log_density(action, head, deviations),
+            };
+            *log_ratio = log_prob - Judged::read(judged).log_prob;
+        }
+        ratios.copy_from_slice(log_ratios);
+        exp_all(ratios);
         let towards = scratch.by_actor.chunks_exact_mut(outputs).zip(&mut scratch.by_critic);
         let per_row = coefficients.per_row;
         let to_f64 = |x: T| x.to_f64().expect("a float is an f64, or nearly");
         let mut sums = Sums::default();
-        let rows = picked.iter().zip(records).zip(heads.zip(values)).zip(towards);
-        for (((&i, record), (head, &value)), (by_head, by_value)) in rows {
+        let heads = heads.zip(probabilities.chunks_exact(outputs)).zip(log_ratios.iter().zip(&*ratios));
+        let rows = records.zip(heads).zip(values).zip(towards);
+        for (((record, ((head, probabilities), (&log_ratio, &ratio))), &value), (by_head, by_value)) in rows {
             let (action, judged) = record[inputs..].split_at(components);
             let judged = Judged::read(judged);
             let advantage = (judged.advantage - coefficients.mean) * coefficients.per_spread;
-            let objective = |log_prob: T| clipped_objective(log_prob - judged.log_prob, advantage, coefficients.clip);
-            let (objective, entropy) = match &self.head {
-                Head::Discrete(choices) => {
-                    let (logs, masks) = (head, samples.masks);
-                    categorical::log_probabilities(logs, |k| masks.is_empty() || masks[i as usize * choices + k]);
-                    let choice = action[0].to_usize().expect("a choice is a whole number");
-                    let objective = objective(logs[choice]);
-                    let by_choice = objective.by_log_prob * per_row;
-                    let entropy =
-                        categorical::gradient(logs, choice, by_choice, -coefficients.entropy * per_row, by_head);
-                    (objective, entropy)
+            let objective = clipped_objective(log_ratio, ratio, advantage, coefficients.clip);
+            let by_log_prob = objective.by_log_prob * per_row;
+            let by_entropy = -coefficients.entropy * per_row;
+            let entropy = match &self.head {
+                Head::Discrete(_) => {
+                    categorical::gradient(head, probabilities, choice(action), by_log_prob, by_entropy, by_head)
                 }
                 Head::Gaussian { .. } => {
-                    let objective = objective(gaussian::log_density(action, head, deviations));
-                    let by_density = objective.by_log_prob * per_row;
-                    gaussian::gradient(action, head, deviations, by_density, by_head, by_deviations);
-                    by_deviations.iter_mut().for_each(|by| *by -= coefficients.entropy * per_row);
-                    (objective, gaussian::entropy(deviations))
+                    gaussian::gradient(action, head, deviations, by_log_prob, by_head, by_deviations);
+                    by_deviations.iter_mut().for_each(|by| *by += by_entropy);
+                    gaussian::entropy(deviations)
                 }
             };
             let clip = coefficients.clip_values.then_some(coefficients.clip);
