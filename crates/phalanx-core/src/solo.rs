@@ -70,7 +70,7 @@ pub trait SoloEnv: Clone + Send + Sync + 'static {
     fn step(&self, state: &mut Self::State, action: SoloAction<'_>, draws: &mut Draws<f32>) -> Outcome;
 
     /// Steps up to [`BLOCK`](crate::lanes::BLOCK) environments with an action each, and answers whether it did; if
-    /// not, each is stepped by itself. For environments that are faster together and draw nothing. The results must be
+    /// not, it has left them as they were, and each is stepped by itself. For environments that are faster together and draw nothing. The results must be
     /// those of [`SoloEnv::step`]. A state whose episode has ended may be among them; what becomes of it does not
     /// matter, because it is reset next.
     fn step_block(&self, _states: &mut [Self::State], _actions: Actions<'_>, _outcomes: &mut [Outcome]) -> bool {

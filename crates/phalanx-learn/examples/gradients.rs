@@ -72,7 +72,7 @@ fn choice(choices: usize, random: &mut Random) -> Value {
 fn ppo(random: &mut Random) -> Value {
     let [log_ratio, advantage, value, old, target] = [(); 5].map(|()| 0.5 * random.normal());
     let clip = 0.2;
-    let objective = clipped_objective(log_ratio, log_ratio.exp(), advantage, clip);
+    let objective = clipped_objective(log_ratio.exp(), advantage, clip);
     let (clipped, free) = (value_loss(value, old, target, Some(clip)), value_loss(value, old, target, None));
     json!({
         "kind": "ppo", "log_ratio": log_ratio, "advantage": advantage, "value": value, "old": old, "target": target,

@@ -193,6 +193,7 @@ pub(crate) fn evaluate_unless(
     let mut open = vec![true; num_envs];
     let start = |env: usize| Episode {
         observation_size: dim,
+        newest: world.newest(),
         observations: world.obs()[env * dim..][..dim].to_vec(),
         actions: Choice::record(&world.spec().action),
         rewards: Vec::new(),

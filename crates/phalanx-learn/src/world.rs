@@ -102,6 +102,11 @@ impl World {
         self.sight.frame_width(self.spec()) * self.sight.frames
     }
 
+    /// Where in a row of what is seen the environment's newest observation begins.
+    pub fn newest(&self) -> usize {
+        self.sight.frame_width(self.spec()) * (self.sight.frames - 1)
+    }
+
     /// What is seen now, a row for each environment.
     pub fn obs(&self) -> &[f32] {
         if self.past.is_empty() { &self.buffers.obs } else { &self.past }
@@ -314,6 +319,7 @@ mod tests {
         let mut report = Report::default();
         let first = [&plain.obs()[4..8], &[0.0; 2]].concat();
         assert_eq!((stacked.obs_dim(), single.obs_dim()), (12, 6));
+        assert_eq!(stacked.obs()[stacked.newest()..][..4], plain.obs()[..4]);
         assert_eq!(stacked.obs()[12..24], [&[0.0; 6], first.as_slice()].concat());
         assert_eq!(single.obs()[6..12], first);
         let mut step = |actions: [i32; 3], worlds: [&mut World; 3]| {

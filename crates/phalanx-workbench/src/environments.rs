@@ -57,8 +57,7 @@ fn gif_of(entry: &Entry, film: &Film<'_>) -> phalanx_learn::Result<Vec<u8>> {
             pictures.scene(Moment {
                 step: t as u32,
                 state: film.states[t].clone(),
-                // Of stacked observations the newest comes last.
-                observation: row[row.len() - dim..].to_vec(),
+                observation: row[episode.newest..][..dim].to_vec(),
                 action: t.checked_sub(1).map(action).unwrap_or_default(),
                 reward: t.checked_sub(1).map_or(0.0, |step| f64::from(episode.rewards[step])),
                 terminated: t == steps && episode.terminated,

@@ -17,7 +17,7 @@ use crate::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use crate::stats::EpisodeStats;
 
 /// Blocks in a tile: 128 environments, meant to amortise a call of the policy and stay in L1/L2. Chosen,
-/// not measured: there is no network to measure with yet.
+/// not measured.
 pub(super) const TILE_BLOCKS: usize = 8;
 
 /// The arrays of one tile.

@@ -135,6 +135,7 @@ mod tests {
             let (mut alone, mut p) = (logits.to_vec(), vec![T::zero(); 3]);
             probabilities(&mut alone, 3, |_, k| legal(row, k), &mut p);
             assert_eq!((&logs[row * 3..][..3], &all[row * 3..][..3]), (&alone[..], &p[..]));
+            assert!((0..3).all(|k| legal(row, k) == (p[k] > T::zero())), "what is illegal is never drawn: {p:?}");
         }
     }
 

@@ -10,8 +10,10 @@ use crate::error::Result;
 /// An episode, step by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Episode {
-    /// Numbers of an observation.
+    /// Numbers of a row of observations: what the agent saw, with its stacked past and actions if it sees those.
     pub observation_size: usize,
+    /// Where in a row the environment's own newest observation begins.
+    pub newest: usize,
     /// Observations row by row, the one after the last step included.
     pub observations: Vec<f32>,
     /// The actions.
@@ -175,6 +177,7 @@ mod tests {
     fn episode() -> Episode {
         Episode {
             observation_size: 2,
+            newest: 0,
             observations: vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -7.5],
             actions: Actions::Discrete(vec![1, 0, 2]),
             rewards: vec![1.0, 0.5, -0.25],

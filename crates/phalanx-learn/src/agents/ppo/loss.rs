@@ -38,20 +38,16 @@ pub struct Objective<T> {
     pub loss: T,
     /// Its slope, by the logarithm of the action's probability.
     pub by_log_prob: T,
-    /// The probability of the action by that of the policy which has chosen it.
-    pub ratio: T,
-    /// The logarithm of that.
-    pub log_ratio: T,
 }
 
-/// `max(-A ratio, -A clip(ratio))`: a gain counts only as long as the new policy is near the old one. `ratio` is e to the
-/// power of `log_ratio`.
-pub fn clipped_objective<T: Scalar>(log_ratio: T, ratio: T, advantage: T, clip: T) -> Objective<T> {
+/// `max(-A ratio, -A clip(ratio))`: a gain counts only as long as the new policy is near the old one. `ratio` is the
+/// probability of the action by that of the policy which has chosen it.
+pub fn clipped_objective<T: Scalar>(ratio: T, advantage: T, clip: T) -> Objective<T> {
     let free = -advantage * ratio;
     let clipped = -advantage * ratio.max(T::one() - clip).min(T::one() + clip);
     // Written so that what is no number goes through.
     let (loss, by_log_prob) = if clipped > free { (clipped, T::zero()) } else { (free, free) };
-    Objective { loss, by_log_prob, ratio, log_ratio }
+    Objective { loss, by_log_prob }
 }
 
 /// Half the squared error of a value and its slope. With `clip`, the error after a move of at most that far from the
@@ -131,11 +127,11 @@ mod tests {
             (0.5, -1.0, 0.8, 0.0),
             (1.1, 1.0, -1.1, -1.1),
         ] {
-            let found = clipped_objective(ratio.ln(), ratio, advantage, 0.2);
+            let found = clipped_objective(ratio, advantage, 0.2);
             near(found.loss, loss);
             near(found.by_log_prob, slope);
         }
-        assert!(clipped_objective(f64::NAN, f64::NAN, 1.0, 0.2).loss.is_nan());
+        assert!(clipped_objective(f64::NAN, 1.0, 0.2).loss.is_nan());
     }
 
     #[test]

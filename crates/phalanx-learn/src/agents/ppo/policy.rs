@@ -310,7 +310,7 @@ impl Policy {
             let (action, judged) = record[inputs..].split_at(components);
             let judged = Judged::read(judged);
             let advantage = (judged.advantage - coefficients.mean) * coefficients.per_spread;
-            let objective = clipped_objective(log_ratio, ratio, advantage, coefficients.clip);
+            let objective = clipped_objective(ratio, advantage, coefficients.clip);
             let by_log_prob = objective.by_log_prob * per_row;
             let by_entropy = -coefficients.entropy * per_row;
             let entropy = match &self.head {
@@ -329,9 +329,9 @@ impl Policy {
             sums.policy += to_f64(objective.loss);
             sums.value += to_f64(value_loss);
             sums.entropy += to_f64(entropy);
-            sums.old_kl -= to_f64(objective.log_ratio);
-            sums.kl += to_f64(objective.ratio - T::one() - objective.log_ratio);
-            sums.clipped += f64::from(u8::from((objective.ratio - T::one()).abs() > coefficients.clip));
+            sums.old_kl -= to_f64(log_ratio);
+            sums.kl += to_f64(ratio - T::one() - log_ratio);
+            sums.clipped += f64::from(u8::from((ratio - T::one()).abs() > coefficients.clip));
         }
         scratch.sums.add(&sums);
         let towards = &scratch.by_actor[..picked.len() * outputs];
