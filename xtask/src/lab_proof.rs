@@ -59,6 +59,14 @@ fn rows(workspace: &Workspace) -> Result<Vec<Row>, String> {
     let (runs, most) = IDENTICAL;
     let verdicts = lab.compare(&plain, &plain, runs)?;
     let different = count(&verdicts, &["regressed", "improved"]);
+    // A lab that never decides would find no difference either.
+    let equivalent = count(&verdicts, &["equivalent"]);
+    rows.push(Row {
+        what: "a build against itself: verdicts 'equivalent'",
+        found: format!("{equivalent} of {runs}"),
+        needed: format!("at least {}", runs / 2),
+        passed: 2 * equivalent >= runs,
+    });
     rows.push(Row {
         what: "a build against itself: verdicts 'different'",
         found: format!("{different} of {runs}"),
