@@ -3,35 +3,41 @@
 
 mod common;
 
-use common::{ActionTable, Buffers, all_envs, batch, batch_on, config, rollout};
-use phalanx_core::batch::{Autoreset, LaneWidth, Reset};
+use common::variants::{Variant, variants};
+use common::{ActionTable, Buffers, batch, batch_on, config, rollout};
+use phalanx_core::batch::{Autoreset, BatchConfig, LaneWidth, Reset};
 use phalanx_core::policy::Policy;
-use phalanx_core::probe::{PolicyMemory, Precision};
-use phalanx_core::space::ActionMask;
+use phalanx_core::probe::PolicyMemory;
+use phalanx_core::safety::SafetyMode;
+use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_core::stats::EpisodeStats;
-use phalanx_envs::registry;
 
+/// Enough for the ends of the longest episodes.
+const STEPS: usize = 1_000;
 const LANES: [LaneWidth; 3] = [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen];
+
+/// CartPoles that differ, each with a length of its own.
+const LENGTHS: Variant =
+    Variant { env: "CartPole-v1", settings: &[("length", "0.4..0.6")], mode: SafetyMode::Enforce, constraints: &[] };
 
 /// Checksum and statistics of a roll-out.
 fn run(
-    env: &str,
-    num_envs: usize,
+    variant: &Variant,
     lanes: LaneWidth,
     threads: usize,
     chunk: usize,
     policy: (&str, &[(&str, &str)]),
 ) -> (u64, EpisodeStats) {
-    let settings: &[(&str, &str)] = if env == "CartPole-v1" { &[("length", "0.4..0.6")] } else { &[] };
-    let mut batch = batch_on(env, num_envs, lanes, threads, settings);
+    // Several tiles of either kind of kernel, the last one not full; settings are many, so they get fewer.
+    let num_envs = if variant.is_plain() { 531 } else { 150 };
+    let mut batch = variant.batch_on(num_envs, lanes, threads);
     let mut rollout = rollout(batch.as_ref(), policy.0, policy.1);
-    rollout.run(batch.as_mut(), 1_000, chunk, |_| true).unwrap();
+    rollout.run(batch.as_mut(), STEPS, chunk, |_| true).unwrap();
     (rollout.checksum(), *rollout.stats())
 }
 
 /// Policies with and without memory, with and without randomness.
-fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-    let spec = registry::find(env).unwrap().spec();
+fn policies(spec: &EnvSpec) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let mut policies = vec![("random", vec![])];
     // Controllers do not see masks, and have nothing to look at in an array.
     if spec.action_mask == ActionMask::None && !spec.observation.names.is_empty() {
@@ -46,21 +52,23 @@ fn policies(env: &str) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>
 
 #[test]
 fn lanes_threads_and_chunks_do_not_matter() {
-    for env in all_envs() {
-        for (policy, arguments) in policies(env) {
-            let reference = run(env, 531, LaneWidth::One, 1, 1_000, (policy, &arguments));
-            assert!(reference.1.episodes() > 0, "{env}: something has to happen");
+    for variant in variants().into_iter().chain([LENGTHS]) {
+        for (policy, arguments) in policies(variant.batch_on(1, LaneWidth::Auto, 1).spec()) {
+            let reference = run(&variant, LaneWidth::One, 1, STEPS, (policy, &arguments));
+            assert!(reference.1.episodes() > 0, "{variant}: something has to happen");
+            let violations = &reference.1.violations()[..variant.constraints.len()];
+            assert!(policy != "random" || violations.iter().all(|often| *often > 0), "{variant}: {violations:?}");
             let ways = [
                 (LaneWidth::One, 2, 7),
                 (LaneWidth::Eight, 1, 1),
                 (LaneWidth::Eight, 2, 128),
                 (LaneWidth::Sixteen, 1, 7),
                 (LaneWidth::Sixteen, 2, 1),
-                (LaneWidth::Sixteen, 3, 1_000),
+                (LaneWidth::Sixteen, 3, STEPS),
             ];
             for (lanes, threads, chunk) in ways {
-                let found = run(env, 531, lanes, threads, chunk, (policy, &arguments));
-                assert_eq!(found, reference, "{env} {policy} {lanes:?} threads {threads} chunk {chunk}");
+                let found = run(&variant, lanes, threads, chunk, (policy, &arguments));
+                assert_eq!(found, reference, "{variant} {policy} {lanes:?} threads {threads} chunk {chunk}");
             }
         }
     }
@@ -68,10 +76,9 @@ fn lanes_threads_and_chunks_do_not_matter() {
 
 #[test]
 fn every_batch_size_works_and_a_prefix_of_a_batch_is_a_smaller_batch() {
-    for env in all_envs() {
-        let dim = registry::find(env).unwrap().spec().observation.dim();
+    for variant in variants().into_iter().chain([LENGTHS]) {
         let observations = |num_envs: usize, lanes| {
-            let mut batch = batch_on(env, num_envs, lanes, 2, &[]);
+            let mut batch = variant.batch_on(num_envs, lanes, 2);
             let mut rollout = rollout(batch.as_ref(), "random", &[]);
             rollout.run(batch.as_mut(), 300, 64, |_| true).unwrap();
             let mut buffers = Buffers::new(num_envs, batch.spec());
@@ -79,12 +86,13 @@ fn every_batch_size_works_and_a_prefix_of_a_batch_is_a_smaller_batch() {
             buffers.all_obs()
         };
         let whole = observations(100, LaneWidth::Sixteen);
+        let dim = whole.len() / 100;
         for num_envs in [1, 2, 7, 8, 9, 15, 16, 17, 33] {
             for lanes in LANES {
                 assert_eq!(
                     observations(num_envs, lanes),
                     whole[..num_envs * dim],
-                    "{env} with {num_envs} environments, {lanes:?}"
+                    "{variant} with {num_envs} environments, {lanes:?}"
                 );
             }
         }
@@ -93,9 +101,11 @@ fn every_batch_size_works_and_a_prefix_of_a_batch_is_a_smaller_batch() {
 
 #[test]
 fn a_restored_snapshot_goes_on_to_the_same_bits() {
-    for env in all_envs() {
+    for variant in variants().into_iter().chain([LENGTHS]) {
         let fresh = |lanes| {
-            let batch = batch_on(env, 100, lanes, 1, &[("max_steps", "77")]);
+            let mut config = BatchConfig { lanes, ..variant.config(100, 11) };
+            config.settings.push(("max_steps".to_owned(), "77".to_owned()));
+            let batch = variant.batch(&config);
             let rollout = rollout(batch.as_ref(), "random", &[]);
             (batch, rollout)
         };
@@ -111,8 +121,8 @@ fn a_restored_snapshot_goes_on_to_the_same_bits() {
         second.restore(&saved.0).unwrap();
         resumed.restore(&saved.1).unwrap();
         resumed.run(second.as_mut(), 277, 50, |_| true).unwrap();
-        assert_eq!((resumed.checksum(), resumed.stats()), (straight.checksum(), straight.stats()), "{env}");
-        assert!(second.snapshot() == batch.snapshot(), "{env}: snapshots do not depend on the lanes");
+        assert_eq!((resumed.checksum(), resumed.stats()), (straight.checksum(), straight.stats()), "{variant}");
+        assert!(second.snapshot() == batch.snapshot(), "{variant}: snapshots do not depend on the lanes");
     }
 }
 
@@ -137,32 +147,31 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 
 #[test]
 fn step_into_equals_a_probe_step_by_step() {
-    for env in all_envs() {
+    for variant in variants() {
         for lanes in LANES {
             let num_envs = 21;
-            let mut batch = batch_on(env, num_envs, lanes, 1, &[]);
+            let mut batch = variant.batch_on(num_envs, lanes, 1);
             let (dim, components) = (batch.spec().observation.dim(), batch.spec().action.components());
-            let config = config(1, 11, Autoreset::SameStep);
-            let mut probe = registry::find(env).unwrap().probe(&config, Precision::F32).unwrap();
+            let mut probe = variant.probe();
             let mut buffers = Buffers::new(num_envs, batch.spec());
             batch.observe_into(buffers.obs()).unwrap();
-            assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{env}");
+            assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{variant}");
             for call in 0..1_200 {
                 let table = ActionTable::for_batch(batch.as_ref(), call);
                 batch.step_into(table.actions(), buffers.out()).unwrap();
                 let step = probe.step(&table.of_env(0, components)).unwrap();
-                assert_eq!(f64::from(buffers.rewards()[0]), step.reward, "{env} call {call}");
+                assert_eq!(f64::from(buffers.rewards()[0]), step.reward, "{variant} call {call}");
                 assert_eq!(
                     (buffers.terminated()[0], buffers.truncated()[0], buffers.violations()[0]),
                     (step.terminated, step.truncated, step.violated),
-                    "{env} call {call}"
+                    "{variant} call {call}"
                 );
                 if step.terminated || step.truncated {
-                    assert_eq!(buffers.final_obs()[..dim], probe.observation(), "{env} call {call}");
+                    assert_eq!(buffers.final_obs()[..dim], probe.observation(), "{variant} call {call}");
                     probe.next_episode();
                 }
-                assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{env} call {call}");
-                assert_eq!(batch.state(0).unwrap(), probe.state(), "{env} call {call}");
+                assert_eq!(buffers.all_obs()[..dim], probe.observation(), "{variant} call {call}");
+                assert_eq!(batch.state(0).unwrap(), probe.state(), "{variant} call {call}");
             }
         }
     }
@@ -170,11 +179,10 @@ fn step_into_equals_a_probe_step_by_step() {
 
 #[test]
 fn random_rollouts_take_the_actions_that_a_probe_takes() {
-    for env in all_envs() {
-        let mut batch = batch_on(env, 3, LaneWidth::Sixteen, 1, &[]);
+    for variant in variants() {
+        let mut batch = variant.batch_on(3, LaneWidth::Sixteen, 1);
         let mut rollout = rollout(batch.as_ref(), "random", &[]);
-        let config = config(1, 11, Autoreset::SameStep);
-        let mut probe = registry::find(env).unwrap().probe(&config, Precision::F32).unwrap();
+        let mut probe = variant.probe();
         let (policy, mut memory) = (Policy::parse("random", &[], probe.spec()).unwrap(), PolicyMemory::default());
         for tick in 0..700 {
             batch.advance(&mut rollout, 1).unwrap();
@@ -183,7 +191,7 @@ fn random_rollouts_take_the_actions_that_a_probe_takes() {
             if step.terminated || step.truncated {
                 probe.next_episode();
             }
-            assert_eq!(batch.state(0).unwrap(), probe.state(), "{env} tick {tick}");
+            assert_eq!(batch.state(0).unwrap(), probe.state(), "{variant} tick {tick}");
         }
     }
 }
@@ -191,22 +199,22 @@ fn random_rollouts_take_the_actions_that_a_probe_takes() {
 #[test]
 fn a_seed_per_environment_makes_each_a_batch_of_its_own() {
     let seeds: Vec<u64> = (40..57).collect();
-    for env in all_envs() {
-        let dim = registry::find(env).unwrap().spec().observation.dim();
-        let mut many = batch(env, &config(seeds.len(), 0, Autoreset::SameStep));
+    for variant in variants() {
+        let mut many = variant.batch(&variant.config(seeds.len(), 0));
+        let dim = many.spec().observation.dim();
         let mut all = Buffers::new(seeds.len(), many.spec());
         many.reset_into(Reset::Seeds(&seeds), all.obs()).unwrap();
         let obs = all.all_obs();
         let mut run_many = rollout(many.as_ref(), "random", &[]);
         run_many.run(many.as_mut(), 600, 100, |_| true).unwrap();
         for (i, seed) in seeds.iter().enumerate() {
-            let mut one = batch(env, &config(1, 0, Autoreset::SameStep));
+            let mut one = variant.batch(&variant.config(1, 0));
             let mut first = Buffers::new(1, one.spec());
             one.reset_into(Reset::Seeds(&[*seed]), first.obs()).unwrap();
-            assert_eq!(first.all_obs(), obs[i * dim..(i + 1) * dim], "{env} seed {seed}");
+            assert_eq!(first.all_obs(), obs[i * dim..(i + 1) * dim], "{variant} seed {seed}");
             let mut run_one = rollout(one.as_ref(), "random", &[]);
             run_one.run(one.as_mut(), 600, 100, |_| true).unwrap();
-            assert_eq!(one.state(0).unwrap(), many.state(i).unwrap(), "{env} seed {seed}");
+            assert_eq!(one.state(0).unwrap(), many.state(i).unwrap(), "{variant} seed {seed}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What several tests share.
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
+pub mod variants;
+
 use std::sync::Arc;
 
 use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, ObsMut, StepBuffers, StepOut};
@@ -116,8 +118,8 @@ fn reals<T: phalanx_core::batch::ObsElement>(obs: &[T]) -> Vec<f32> {
 pub struct ActionTable {
     indices: Vec<i32>,
     values: Vec<f32>,
-    discrete: bool,
-    choices: u32,
+    /// Choices of each component; none if actions are continuous.
+    sizes: Vec<u32>,
 }
 
 impl ActionTable {
@@ -125,16 +127,24 @@ impl ActionTable {
     pub fn for_batch(batch: &dyn Batch, call: usize) -> Self {
         let mut table = Self::new(&batch.spec().action, batch.num_envs(), call);
         if batch.spec().action_mask != ActionMask::None {
-            let n = table.choices as usize;
-            let mut masks = vec![false; batch.num_envs() * n];
+            let mut masks = vec![false; batch.num_envs() * batch.spec().action.mask_len().unwrap()];
             batch.action_masks_into(&mut masks).unwrap();
-            for (index, mask) in table.indices.iter_mut().zip(masks.chunks_exact(n)) {
-                let legal: Vec<_> = (0..n).filter(|i| mask[*i]).collect();
-                // None is legal where an episode has ended and its next call starts another.
-                *index = legal.get(*index as usize % legal.len().max(1)).map_or(*index, |i| *i as i32);
-            }
+            table.make_legal(&masks);
         }
         table
+    }
+
+    /// Puts a legal choice in the place of each, without allocating.
+    pub fn make_legal(&mut self, masks: &[bool]) {
+        let mut rest = masks;
+        for (i, index) in self.indices.iter_mut().enumerate() {
+            let mask;
+            (mask, rest) = rest.split_at(self.sizes[i % self.sizes.len()] as usize);
+            let legal = || (0..).zip(mask).filter(|(_, legal)| **legal).map(|(choice, _)| choice);
+            // None is legal where an episode has ended and its next call starts another.
+            let rank = *index as usize % legal().count().max(1);
+            *index = legal().nth(rank).unwrap_or(*index);
+        }
     }
 
     pub fn new(space: &ActionSpace, num_envs: usize, call: usize) -> Self {
@@ -142,12 +152,12 @@ impl ActionTable {
         match space {
             ActionSpace::Discrete { n } => {
                 let indices = (0..num_envs).map(|i| (word(i) % u64::from(*n)) as i32).collect();
-                Self { indices, values: vec![], discrete: true, choices: *n }
+                Self { indices, values: vec![], sizes: vec![*n] }
             }
             ActionSpace::MultiDiscrete { sizes } => {
                 let k = sizes.len();
                 let indices = (0..num_envs * k).map(|i| (word(i) % u64::from(sizes[i % k])) as i32).collect();
-                Self { indices, values: vec![], discrete: true, choices: 0 }
+                Self { indices, values: vec![], sizes: sizes.clone() }
             }
             ActionSpace::Box { low, high } => {
                 let k = low.len();
@@ -156,19 +166,23 @@ impl ActionTable {
                     let unit = word(i) as f32 / (1_u64 << 24) as f32 * 2.0 - 1.0;
                     1.5 * unit * (high[i % k] - low[i % k]) / 2.0
                 };
-                Self { indices: vec![], values: (0..num_envs * k).map(value).collect(), discrete: false, choices: 0 }
+                Self { indices: vec![], values: (0..num_envs * k).map(value).collect(), sizes: vec![] }
             }
         }
     }
 
+    fn is_discrete(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
     pub fn actions(&self) -> Actions<'_> {
-        if self.discrete { Actions::Discrete(&self.indices) } else { Actions::Continuous(&self.values) }
+        if self.is_discrete() { Actions::Discrete(&self.indices) } else { Actions::Continuous(&self.values) }
     }
 
     /// The action of one environment, as a probe takes it.
     pub fn of_env(&self, env: usize, components: usize) -> Vec<f64> {
         let own = env * components..(env + 1) * components;
-        if self.discrete {
+        if self.is_discrete() {
             self.indices[own].iter().map(|v| f64::from(*v)).collect()
         } else {
             self.values[own].iter().map(|v| f64::from(*v)).collect()
