@@ -258,7 +258,7 @@ pub(crate) struct TraceArgs {
     /// Draw every step as text instead
     #[arg(long, value_name = "HOW")]
     pub(crate) render: Option<Render>,
-    /// Width of the drawing in characters
+    /// Width of the drawing in characters; grids of ARC-v0 have two for each cell
     #[arg(long, value_name = "N", default_value = "80", value_parser = count)]
     pub(crate) columns: usize,
     /// Output format

@@ -5,7 +5,7 @@ mod common;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{json, stdout};
+use common::{json, phalanx, stdout};
 use serde_json::Value;
 
 #[test]
@@ -71,6 +71,27 @@ fn rollout_reports_all_fields_and_the_same_bits_for_every_way() {
     }
     assert_ne!(rollout(&["--seed", "6"])["checksum"], reference["checksum"]);
     assert_ne!(rollout(&["--param", "length=0.4..0.6"])["checksum"], reference["checksum"]);
+}
+
+#[test]
+fn steps_with_too_many_reactions_are_counted_and_told() {
+    let run = |cap: &str, more: &[&str]| {
+        let cap = format!("max_reactions_per_step={cap}");
+        let command = ["rollout", "--env", "gene-circuit", "--num-envs", "64", "--steps", "288", "--quiet"];
+        let output = phalanx(&[&command[..], &["--param", &cap], more].concat());
+        assert!(output.status.success());
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let capped = |cap| {
+        let report: Value = serde_json::from_str(&run(cap, &["--json"]).0).unwrap();
+        report["counters"]["capped_steps"]["total"].as_u64().unwrap()
+    };
+    let (many, none) = (capped("10"), capped("10000"));
+    assert!(many > 0 && none == 0, "{many}, {none}");
+    let (table, warning) = run("10", &[]);
+    assert!(table.contains("capped_steps"), "{table}");
+    assert!(warning.lines().count() == 1 && warning.contains("reached max_reactions_per_step"), "{warning}");
+    assert_eq!(run("10000", &[]).1, "");
 }
 
 #[test]

@@ -41,6 +41,38 @@ fn a_terminal_gets_true_colours() {
     }
 }
 
+/// Cells would blur if the picture were shrunk to characters.
+#[test]
+fn a_terminal_gets_grids_cell_by_cell_in_their_exact_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let actions = folder.path().join("actions.csv");
+    // Flood-fills the upper hole of the figure with colour 4.
+    std::fs::write(&actions, "14,4,4,4,4\n").unwrap();
+    let actions = actions.to_str().unwrap();
+    let text = stdout(&[
+        "trace",
+        "--env",
+        "ARC-v0",
+        "--render",
+        "ansi",
+        "--param",
+        "select=04-holes",
+        "--seed",
+        "1",
+        "--actions",
+        actions,
+    ]);
+    let [black, red, yellow] = ["37;37;37", "255;65;54", "255;220;0"].map(|rgb| format!("\x1b[38;2;{rgb}m"));
+    let lines: Vec<_> = text.lines().collect();
+    // A headline, a title, ten rows and an empty line for the start and for the step.
+    assert_eq!(lines.len(), 2 * 13, "{text}");
+    assert_eq!((lines[0], lines[1], lines[14]), ("episode 0 step 0", "Grid 10x7", "Grid 10x7"));
+    assert!(lines[13].starts_with("episode 0 step 1  reward 0.04"), "{}", lines[13]);
+    assert_eq!(lines[2], format!("{black}{}\x1b[0m", "██".repeat(7)));
+    let row = |hole: &str| format!("{black}██████{red}██{hole}████{red}██\x1b[0m");
+    assert_eq!((lines[6], lines[13 + 6]), (row(&black).as_str(), row(&yellow).as_str()));
+}
+
 #[test]
 fn what_cannot_be_drawn_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 
 use crate::arc;
-use crate::draw::{self, Draw};
+use crate::draw::{self, Draw, DrawText};
 use crate::gene_circuits::ccasr_gfp_control;
 use crate::{
     Acrobot, CartPole, CcasrGfpControl, CcasrGfpSysid, ChemicalReactor, MountainCar, MountainCarContinuous,
@@ -23,6 +23,8 @@ pub struct Entry {
     pub aliases: &'static [&'static str],
     /// Its picture.
     pub draw: Draw,
+    /// Its picture in a terminal, where a picture of so few characters would blur what is to be seen.
+    pub text: Option<DrawText>,
     /// What is rewarded, when an episode ends, and what else a player must know.
     pub rules: &'static str,
     spec: fn() -> EnvSpec,
@@ -67,6 +69,7 @@ pub static ENTRIES: &[Entry] = &[
     Entry {
         aliases: &["gene-circuit", "gene-circuit-v1", "ccas-ccar-control"],
         draw: draw::gene_circuit::draw,
+        text: None,
         rules: "-|F - target| after the step, in molecules; action 1 is light; ends at the limit only",
         spec: || CcasrGfpControl::<3>::default().spec(),
         batch: ccasr_gfp_control::batch,
@@ -79,7 +82,7 @@ pub static ENTRIES: &[Entry] = &[
     ),
     Entry::lane::<OptoHillSysid>(
         &["opto-hill-1d"],
-        draw::chart_of_observations,
+        draw::gene_circuit::draw_opto,
         "always 0: the answer to the light is what is wanted; ends at the limit only",
     ),
     Entry::lane::<ChemicalReactor>(
@@ -100,6 +103,7 @@ pub static ENTRIES: &[Entry] = &[
     Entry {
         aliases: &["arc"],
         draw: draw::arc::draw,
+        text: Some(draw::arc::text),
         rules: "gain of similarity with the answer, less a step penalty; a bonus or a penalty for submitting; ends with \
                 the last attempt (operations and actions by number: docs/arc.md)",
         spec: arc::solo::spec,
@@ -130,6 +134,7 @@ impl Entry {
         Self {
             aliases,
             draw,
+            text: None,
             rules,
             spec: || E::default().spec(),
             batch: |config| batch::build(E::default(), config),
@@ -146,7 +151,7 @@ impl Entry {
         batch: MakeBatch,
         probe: MakeProbe,
     ) -> Self {
-        Self { aliases, draw, rules, spec, batch, probe }
+        Self { aliases, draw, text: None, rules, spec, batch, probe }
     }
 
     /// All names it answers to.

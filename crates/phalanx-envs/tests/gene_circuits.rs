@@ -391,6 +391,22 @@ fn a_cap_is_counted_and_discards_nothing() {
     assert!(capped.iter().zip(&free).all(|(a, b)| (a - b).abs() < 1e-9));
 }
 
+/// Also of steps that end an episode.
+#[test]
+fn a_run_adds_up_reactions_and_capped_steps() {
+    let counts = |cap| {
+        let settings = [("max_reactions_per_step", cap), ("k_prod", "50"), ("k_deg", "0"), ("max_steps", "4")];
+        let mut batch = make(OPTO, 50, 36, &settings);
+        let mut run = rollout(batch.as_ref(), "constant", &[("action", "1")]);
+        run.run(batch.as_mut(), 10, 3, |_| true).unwrap();
+        *run.stats().counts()
+    };
+    // Two hundred reactions are due in a step, of which ten are allowed in each of 50 x 10.
+    assert_eq!(counts("10"), [5_000, 500]);
+    let [reactions, capped] = counts("10000");
+    assert!(reactions > 90_000 && capped == 0, "{reactions}, {capped}");
+}
+
 /// The counts of the circuit by a plain simulation in double precision with a generator of its own.
 struct PlainCell {
     h: f64,

@@ -5,8 +5,8 @@ use std::path::Path;
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
 use phalanx_core::space::{ActionMask, EnvSpec};
-use phalanx_envs::draw::{Draw, Film, Moment};
-use phalanx_envs::registry;
+use phalanx_envs::draw::{Film, Moment};
+use phalanx_envs::registry::{self, Entry};
 
 use crate::args::PlayArgs;
 use crate::commands::print_notes;
@@ -54,7 +54,7 @@ pub(crate) struct Run {
     probe: Box<dyn Probe>,
     source: Source,
     policy: Policy,
-    draw: Draw,
+    entry: &'static Entry,
 }
 
 impl Run {
@@ -75,7 +75,11 @@ impl Run {
             probe.decide(&policy, 0, &mut PolicyMemory::default())?;
         }
         print_notes(probe.spec());
-        Ok(Self { probe, source, policy, draw: entry.draw })
+        Ok(Self { probe, source, policy, entry })
+    }
+
+    pub(crate) fn entry(&self) -> &'static Entry {
+        self.entry
     }
 
     pub(crate) fn spec(&self) -> &EnvSpec {
@@ -88,7 +92,7 @@ impl Run {
 
     /// Draws its steps.
     pub(crate) fn film(&self) -> Film {
-        Film::new(self.draw, self.spec(), self.params())
+        Film::new(self.entry.draw, self.spec(), self.params())
     }
 
     /// Steps until the actions are used up or the episode ends; with `autoreset` through all episodes.

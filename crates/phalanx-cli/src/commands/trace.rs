@@ -35,9 +35,15 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
 /// Draws every step as coloured text.
 fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut film = run.film();
+    let (mut film, text) = (run.film(), run.entry().text);
     run.play(args.autoreset, |row| {
-        let image = raster::image(&film.scene(row.moment()), 1.0).map_err(Failure::picture)?;
+        let drawing = match text {
+            Some(text) => text(&film.view(row.moment())),
+            None => {
+                let image = raster::image(&film.scene(row.moment()), 1.0).map_err(Failure::picture)?;
+                ansi::image(&image, args.columns)
+            }
+        };
         let reward = row.reward.map(|reward| format!("  reward {reward}")).unwrap_or_default();
         let end = match (row.terminated, row.truncated) {
             (true, _) => "  terminated",
@@ -45,7 +51,7 @@ fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
             _ => "",
         };
         writeln!(out, "episode {} step {}{reward}{end}", row.episode, row.t).map_err(Failure::stdout)?;
-        writeln!(out, "{}", ansi::image(&image, args.columns)).map_err(Failure::stdout)
+        writeln!(out, "{drawing}").map_err(Failure::stdout)
     })?;
     out.flush().map_err(Failure::stdout)
 }

@@ -1,20 +1,14 @@
 //! `ARC-v0`: the grid before and after each step.
 
-use super::grid::{StepView, scene, step_scene};
+use super::grid::{self, StepView, scene, step_scene};
 use super::{Moment, Scene, View};
 use crate::arc::ops::NAMES;
 
 /// The working grid at the start; after a step the grids before and after it, with the selection.
 pub fn draw(view: &View<'_>) -> Scene {
-    let place = |name: &str| view.state_names.iter().position(|known| *known == name);
-    let (Some(cells), Some(rows)) = (place("grid[0,0]"), place("selection[0]")) else { return scene(&[], None) };
-    let side = view.state_names.len() - rows;
-    let grid = |moment: &Moment| -> Vec<Vec<i8>> {
-        let cells = moment.state.get(cells..cells + side * side).unwrap_or_default();
-        cells.chunks(side.max(1)).map(|row| row.iter().map(|cell| *cell as i8).collect()).collect()
-    };
+    let Some(layout) = Layout::of(view) else { return scene(&[], None) };
     let [.., before, now] = view.history else {
-        let rows = view.now().map(grid).unwrap_or_default();
+        let rows = view.now().map(|now| layout.grid(now)).unwrap_or_default();
         // As wide as the steps that follow, so that all frames have one size.
         let mut page = step_scene(&StepView {
             step: 0,
@@ -31,14 +25,8 @@ pub fn draw(view: &View<'_>) -> Scene {
         page.place(picture, offset);
         return page;
     };
-    let selection: Vec<Vec<bool>> = (0..side)
-        .map(|row| {
-            let bits = now.state.get(rows + row).copied().unwrap_or(0.0) as u32;
-            (0..side).map(|column| bits >> column & 1 == 1).collect()
-        })
-        .collect();
-    let operation = place("operation").and_then(|at| now.state.get(at)).copied().unwrap_or(0.0).max(0.0) as u32;
-    let (before, after) = (grid(before), grid(now));
+    let operation = place(view, "operation").and_then(|at| now.state.get(at)).copied().unwrap_or(0.0).max(0.0) as u32;
+    let (before, after, selection) = (layout.grid(before), layout.grid(now), layout.selection(now));
     step_scene(&StepView {
         step: now.step,
         operation,
@@ -48,6 +36,41 @@ pub fn draw(view: &View<'_>) -> Scene {
         selection: &slices(&selection),
         reward: now.reward,
     })
+}
+
+/// The working grid as coloured text.
+pub fn text(view: &View<'_>) -> String {
+    let rows = Layout::of(view).zip(view.now()).map(|(layout, now)| layout.grid(now)).unwrap_or_default();
+    grid::ansi(&slices(&rows), false)
+}
+
+/// Where grid and selection are in a state.
+struct Layout {
+    cells: usize,
+    selection: usize,
+    /// Cells of a row of the canvas.
+    side: usize,
+}
+
+impl Layout {
+    fn of(view: &View<'_>) -> Option<Self> {
+        let (cells, selection) = (place(view, "grid[0,0]")?, place(view, "selection[0]")?);
+        Some(Self { cells, selection, side: view.state_names.len() - selection })
+    }
+
+    fn grid(&self, moment: &Moment) -> Vec<Vec<i8>> {
+        let cells = moment.state.get(self.cells..self.cells + self.side * self.side).unwrap_or_default();
+        cells.chunks(self.side).map(|row| row.iter().map(|cell| *cell as i8).collect()).collect()
+    }
+
+    fn selection(&self, moment: &Moment) -> Vec<Vec<bool>> {
+        let bits = |row: usize| moment.state.get(self.selection + row).copied().unwrap_or(0.0) as u32;
+        (0..self.side).map(|row| (0..self.side).map(|column| bits(row) >> column & 1 == 1).collect()).collect()
+    }
+}
+
+fn place(view: &View<'_>, name: &str) -> Option<usize> {
+    view.state_names.iter().position(|known| *known == name)
 }
 
 fn slices<T>(rows: &[Vec<T>]) -> Vec<&[T]> {

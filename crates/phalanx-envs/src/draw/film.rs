@@ -24,16 +24,21 @@ impl Film {
 
     /// The picture of the next moment; one at step 0 begins a new episode.
     pub fn scene(&mut self, moment: Moment) -> Scene {
+        (self.draw)(&self.view(moment))
+    }
+
+    /// What a picture of the next moment may show, for one who draws in a way of their own.
+    pub fn view(&mut self, moment: Moment) -> View<'_> {
         if moment.step == 0 {
             self.history.clear();
         }
         self.history.push(moment);
-        (self.draw)(&View {
+        View {
             env: self.env,
             state_names: self.state_names,
             obs_names: self.obs_names,
             params: &self.params,
             history: &self.history,
-        })
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! The light-driven gene circuit: fluorescence and its target against minutes, and the light below.
+//! Light-driven gene circuits: the count of a protein, and its target, against minutes, and the light below.
 //!
 //! Drawn from observations and actions only, so that recorded episodes look like live ones. Observations are
-//! divided by `F_obs_normalizer`, 80 unless the environment has a parameter of that name.
+//! divided by `F_obs_normalizer` or `X_obs_normalizer`, 80 and 100 unless the environment has such a parameter.
 
 use phalanx_render::chart::{Chart, Mark, Panel, Series};
 use phalanx_render::{Anchor, Colour, Paint, Point, Scene, Stroke, Text};
@@ -16,12 +16,33 @@ const F_RANGE: (f64, f64) = (0.0, 96.0);
 /// The episode so far.
 pub fn draw(view: &View<'_>) -> Scene {
     let unit = view.param("F_obs_normalizer", 80.0);
+    chart(view, &Protein { name: "F", unit, range: F_RANGE, light: [(0.0, "off"), (1.0, "on")] })
+}
+
+/// The same for a gene with one product, X, and light of any strength.
+pub fn draw_opto(view: &View<'_>) -> Scene {
+    let unit = view.param("X_obs_normalizer", 100.0);
+    chart(view, &Protein { name: "X", unit, range: (0.0, 150.0), light: [(0.0, "0"), (1.0, "1")] })
+}
+
+/// What is seen of a circuit.
+struct Protein {
+    name: &'static str,
+    /// Molecules in an observation of 1.
+    unit: f64,
+    range: (f64, f64),
+    /// What the ends of the light's range are called.
+    light: [(f64, &'static str); 2],
+}
+
+fn chart(view: &View<'_>, protein: &Protein) -> Scene {
+    let Protein { name: protein, unit, range, light: ticks } = *protein;
     let minutes_per_step = view.param("timestep_minutes", 5.0);
     let minutes = |step: u32| f64::from(step) * minutes_per_step;
     let series = |name: &str| -> Vec<Point> {
         view.history.iter().zip(view.observations(name)).map(|(m, value)| (minutes(m.step), value * unit)).collect()
     };
-    let count = series("F_normalized");
+    let count = series(&format!("{protein}_normalized"));
     // The task of system identification has no target.
     let target = if view.obs_names.contains(&"F_target") { series("F_target") } else { Vec::new() };
     // An action holds during the step that it led through.
@@ -32,14 +53,14 @@ pub fn draw(view: &View<'_>) -> Scene {
     }
     let note = match (count.last(), target.last()) {
         (Some((time, count)), Some((_, target))) => {
-            format!("t = {time:.0} min   F = {count:.0}   error {:+.1}", count - target)
+            format!("t = {time:.0} min   {protein} = {count:.0}   error {:+.1}", count - target)
         }
-        (Some((time, count)), None) => format!("t = {time:.0} min   F = {count:.0}"),
+        (Some((time, count)), None) => format!("t = {time:.0} min   {protein} = {count:.0}"),
         _ => String::new(),
     };
-    let mut fluorescence = vec![Series::line("F", BLUE, count).dot()];
+    let mut counts = vec![Series::line(protein, BLUE, count).dot()];
     if !target.is_empty() {
-        fluorescence.push(Series::line("target", PLUM, target).mark(Mark::Dashed));
+        counts.push(Series::line("target", PLUM, target).mark(Mark::Dashed));
     }
     Chart {
         width: 640.0,
@@ -49,10 +70,8 @@ pub fn draw(view: &View<'_>) -> Scene {
         x_label: "time (min)".to_owned(),
         x_range: (0.0, horizon(view, minutes_per_step, 200.0)),
         panels: vec![
-            Panel::new("F (molecules)", fluorescence).range(F_RANGE.0, F_RANGE.1).share(4.0),
-            Panel::new("light", vec![Series::line("", ORANGE, light).mark(Mark::Step)])
-                .range(0.0, 1.0)
-                .ticks(&[(0.0, "off"), (1.0, "on")]),
+            Panel::new(format!("{protein} (molecules)"), counts).range(range.0, range.1).share(4.0),
+            Panel::new("light", vec![Series::line("", ORANGE, light).mark(Mark::Step)]).range(0.0, 1.0).ticks(&ticks),
         ],
     }
     .scene()
@@ -142,6 +161,34 @@ mod tests {
         let area = areas.expect("the light's area");
         let (off, on) = (area.iter().map(|p| p.1).fold(0.0, f64::max), area.iter().map(|p| p.1).fold(1e9, f64::min));
         assert!(off > on && area[0].1 == off && area[2].1 == on, "{area:?}");
+    }
+
+    #[test]
+    fn a_gene_under_light_of_any_strength_has_a_scale_and_a_strip_of_its_own() {
+        let history = [0, 1, 2].map(|step| Moment {
+            step,
+            observation: vec![0.375 * step as f32],
+            action: if step == 0 { vec![] } else { vec![0.5] },
+            ..Moment::default()
+        });
+        let names = ["X_normalized"];
+        let view = View { env: "opto", state_names: &[], obs_names: &names, params: &[], history: &history };
+        let scene = draw_opto(&view);
+        let document = svg::document(&scene);
+        assert!(document.contains("t = 10 min   X = 75") && document.contains("X (molecules)"), "{document}");
+        // 75 of 150 molecules are as high up as 48 of 96 of the other circuit.
+        let dot = |scene: &Scene| {
+            let dots = scene.shapes.iter().filter_map(|shape| match shape {
+                Shape::Circle { centre, .. } => Some(*centre),
+                _ => None,
+            });
+            dots.into_iter().next_back().expect("the current point")
+        };
+        let half = history.clone().map(|m| Moment { observation: vec![0.3 * m.step as f32], ..m });
+        let other = draw(&View { obs_names: &["F_normalized"], history: &half, ..view });
+        assert!((dot(&scene).1 - dot(&other).1).abs() < 1e-3, "{:?}, {:?}", dot(&scene), dot(&other));
+        let strip = scene.shapes.iter().filter(|shape| matches!(shape, Shape::Polygon { .. })).count();
+        assert_eq!(strip, 1, "the light's area");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! animation.
 
 use phalanx_render::ansi::{self, Cell};
-use phalanx_render::{Anchor, Colour, Image, Paint, Point, Scene, Stroke, Text, font};
+use phalanx_render::{Anchor, Colour, Paint, Point, Scene, Stroke, Text, font};
 
 use super::stage::{GREY, INK, PAPER};
 
@@ -130,25 +130,6 @@ pub fn step_scene(view: &StepView<'_>) -> Scene {
     scene
 }
 
-/// Pixels of the active area, or of the whole canvas with its padding in grey: 20 a side for each cell, with a dark
-/// line of one pixel on its left and top.
-pub fn rgb(rows: &[&[i8]], whole_canvas: bool) -> phalanx_render::Result<Image> {
-    const SIDE: usize = 20;
-    const LINE: Colour = Colour { r: 50, g: 50, b: 50 };
-    const OUTSIDE: Colour = Colour { r: 128, g: 128, b: 128 };
-    let canvas = || (rows.len(), rows.iter().map(|row| row.len()).max().unwrap_or(0));
-    let (height, width) = if whole_canvas { canvas() } else { active_size(rows) };
-    let mut image = Image::new(SIDE * width, SIDE * height, LINE)?;
-    for row in 0..height {
-        for column in 0..width {
-            let value = cell(rows, row, column);
-            let fill = if value < 0 { OUTSIDE } else { colour(value) };
-            image.fill(SIDE * column + 1, SIDE * row + 1, SIDE - 1, SIDE - 1, fill);
-        }
-    }
-    Ok(image)
-}
-
 /// The active area as true-colour text, two characters a cell, with the colours' digits if wanted.
 pub fn ansi(rows: &[&[i8]], digits: bool) -> String {
     let (height, width) = active_size(rows);
@@ -220,21 +201,6 @@ mod tests {
         assert_eq!(active_size(&GRID), (2, 3));
         assert_eq!(active_size(&[]), (0, 0));
         assert_eq!(active_size(&[&[-1, -1]]), (0, 0));
-    }
-
-    #[test]
-    fn pixels_are_cells_with_a_line_at_left_and_top() {
-        let image = rgb(&GRID, false).unwrap();
-        assert_eq!((image.width(), image.height()), (60, 40));
-        let line = Colour { r: 50, g: 50, b: 50 };
-        for (i, pixel) in image.pixels().iter().enumerate() {
-            let (x, y) = (i % 60, i / 60);
-            let expected = if x % 20 == 0 || y % 20 == 0 { line } else { colour(GRID[y / 20][x / 20]) };
-            assert_eq!(Colour::from(*pixel), expected, "{x}, {y}");
-        }
-        let whole = rgb(&GRID, true).unwrap();
-        assert_eq!((whole.width(), whole.height(), whole.pixel(79, 79)), (80, 80, Colour { r: 128, g: 128, b: 128 }));
-        assert!(rgb(&[], false).is_err());
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct View<'a> {
 /// How an environment is drawn.
 pub type Draw = fn(&View<'_>) -> Scene;
 
+/// How an environment is drawn as lines of text for a terminal, with colours as escapes.
+pub type DrawText = fn(&View<'_>) -> String;
+
 impl<'a> View<'a> {
     /// The last moment, if there is one.
     pub fn now(&self) -> Option<&'a Moment> {
