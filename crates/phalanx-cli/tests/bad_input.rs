@@ -90,7 +90,10 @@ fn counts_and_values() {
     refused_with(&with(&["--param", "length=0.6..0.4"]), &["lower end comes first"]);
     refused_with(&with(&["--param", "low=1"]), &["low (1) is above high (0.05)"]);
     refused_with(&with(&["--param", "max_steps=0"]), &["max_steps of CartPole-v1"]);
-    refused_with(&with(&["--param", "kinematics_integrator=rk4"]), &["one of euler, semi_implicit"]);
+    refused_with(
+        &with(&["--param", "kinematics_integrator=rk4"]),
+        &["unknown choice 'rk4' for option kinematics_integrator", "known: 'euler', 'semi_implicit"],
+    );
     refused_with(&with(&["--policy", "pid"]), &["control_low"]);
     refused_with(
         &with(&["--policy", "pid", "--policy-arg", "control_low=1", "--policy-arg", "control_high=0"]),

@@ -95,6 +95,25 @@ fn steps_with_too_many_reactions_are_counted_and_told() {
 }
 
 #[test]
+fn a_trace_tells_how_close_a_grid_has_come() {
+    let command = ["trace", "--env", "ARC-v0", "--actions", "random:5", "--seed", "3", "--autoreset"];
+    let trace = json(&[&command[..], &["--format", "json"]].concat());
+    let table = stdout(&command);
+    let header = table.lines().next().unwrap();
+    assert!(header.ends_with("truncated,score.solved,score.similarity"), "{header}");
+    let mut similarities = Vec::new();
+    for (row, line) in trace["steps"].as_array().unwrap().iter().zip(table.lines().skip(1)) {
+        let scores = &row["scores"];
+        let similarity = scores["similarity"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&similarity) && (similarity == 1.0) == (scores["solved"] == 1.0), "{scores}");
+        assert!(line.ends_with(&format!(",{}", similarity as f32)), "{line}, {similarity}");
+        similarities.push(similarity);
+    }
+    assert!(similarities.len() > 5 && similarities.iter().any(|s| *s != similarities[0]), "{similarities:?}");
+    assert!(!stdout(&["trace", "--env", "CartPole-v1", "--actions", "random:1"]).contains("score."));
+}
+
+#[test]
 fn a_run_interrupted_by_a_snapshot_ends_with_the_same_checksum() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state").to_str().unwrap().to_owned();

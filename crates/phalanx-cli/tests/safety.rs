@@ -36,6 +36,8 @@ fn trace_shows_cost_and_violations() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().ends_with("reward,terminated,truncated,cost,cost.lean"));
     assert!(lines.clone().skip(1).any(|line| line.ends_with(",-1,false,false,1,1")), "{text}");
+    let drawn = stdout(&[&trace[..], &LEAN, &["--render", "ansi"]].concat());
+    assert!(drawn.lines().any(|line| line.starts_with("episode") && line.contains("  cost 1 (")), "{drawn}");
     let quoted = stdout(&[&trace[..], &["--constraint", "theta<=1:name=\"so\", he said"]].concat());
     assert!(quoted.lines().next().unwrap().ends_with(",\"cost.\"\"so\"\", he said\""), "{quoted}");
     let document = json(&[&trace[..], &LEAN, &["--format", "json"]].concat());
@@ -52,6 +54,8 @@ fn wrong_constraints_are_refused_in_one_sentence() {
         ("theta<=x", "the bounds"),
         ("theta<=1:firm", "':firm'"),
         ("theta<=1:hard:soft", "the part ':soft' of constraint 'theta<=1:hard:soft' is the second of its kind"),
+        ("5<theta<3", "the range of constraint '5<theta<3' is empty"),
+        ("theta<1:name=a\nb", "NAME"),
         ("1<theta<1", "the range of constraint '1<theta<1' is empty"),
         ("theta<=1:penalty=3", "not positive"),
         ("theta<=1e39", "3.4e38"),

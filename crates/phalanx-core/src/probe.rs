@@ -54,6 +54,8 @@ pub trait Probe {
     /// Which actions are legal now, for an environment with masks: a flag for each choice of each component;
     /// else empty.
     fn action_mask(&self) -> Vec<bool>;
+    /// What [`EnvSpec::scores`] names, of the state now; empty where nothing can be scored.
+    fn scores(&self) -> Vec<f32>;
     /// The action that `policy` takes at its `tick`-th step; `memory` is what it remembers.
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>>;
     /// One step.
@@ -152,6 +154,10 @@ impl<E: LaneEnv, R: Real<Uint = u32, Mask = bool>> Probe for LaneProbe<E, R> {
         }
     }
 
+    fn scores(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {
         let obs = self.env.observe(&self.params, &self.state);
         let legal = (self.spec.action_mask != ActionMask::None).then(|| self.legal());
@@ -237,6 +243,11 @@ impl<E: SoloEnv> Probe for SoloProbe<E> {
         }
         let flags = |k: usize| (0..self.choices(k)).map(move |choice| self.env.is_legal(&self.state, k, choice));
         (0..self.spec.action.components()).flat_map(flags).collect()
+    }
+
+    fn scores(&self) -> Vec<f32> {
+        let scores = self.env.scores(&self.state).into_iter().flatten();
+        scores.take(self.spec.scores.len()).collect()
     }
 
     fn decide(&self, policy: &Policy, tick: u64, memory: &mut PolicyMemory) -> Result<Vec<f64>> {

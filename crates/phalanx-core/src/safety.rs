@@ -73,7 +73,8 @@ pub struct Bound {
 pub struct Constraint {
     /// Its name in reports.
     pub name: Cow<'static, str>,
-    /// The component of observation, state or action that it bounds.
+    /// The component that it bounds: of the observation, else of the state, else of the action, if several have one
+    /// of that name.
     pub signal: Cow<'static, str>,
     /// The lower bound, if any.
     pub low: Option<Bound>,
@@ -144,12 +145,15 @@ impl Constraint {
                     ("soft", None) => severity.replace(Severity::Soft).is_some(),
                     ("penalty", Some(value)) => {
                         let number = value.parse().ok().filter(|p: &f64| p.is_finite() && *p <= 0.0);
-                        let number = number.ok_or_else(|| wrong("the penalty", "a number that is not positive"))?;
+                        let number =
+                            number.ok_or_else(|| wrong("the penalty", "a finite number that is not positive"))?;
                         penalty.replace(number).is_some()
                     }
                     ("terminate", Some("true")) => terminates.replace(true).is_some(),
                     ("terminate", Some("false")) => terminates.replace(false).is_some(),
-                    ("name", Some(value)) if !value.is_empty() => name.replace(value.to_owned()).is_some(),
+                    ("name", Some(value)) if !value.is_empty() && !value.contains(char::is_control) => {
+                        name.replace(value.to_owned()).is_some()
+                    }
                     _ => {
                         let allowed = "hard, soft, penalty=NUMBER, terminate=true, terminate=false or name=NAME";
                         return Err(wrong(&format!("the part ':{part}'"), allowed));
@@ -221,8 +225,7 @@ fn parse_bounds(text: &str) -> Option<(String, Option<Bound>, Option<Bound>)> {
         }
         _ => return None,
     };
-    let in_order = low.zip(high).is_none_or(|(low, high)| low.value <= high.value);
-    (is_name(name) && in_order).then(|| ((*name).to_owned(), low, high))
+    is_name(name).then(|| ((*name).to_owned(), low, high))
 }
 
 fn number(text: &str) -> Option<f64> {

@@ -31,7 +31,7 @@
 //! difference by hundreds.
 //!
 //! Penalties and termination are the engine's safety layer's. Where violations end the episode, a lane stands
-//! still from the first sub-step that breaks a hard limit, so that the state which ends an episode is the one
+//! still from the first sub-step that breaks a hard limit of temperature or pressure, so that the state which ends an episode is the one
 //! that broke it.
 
 use phalanx_core::env::{LaneEnv, Step, check_order};
@@ -351,8 +351,9 @@ impl LaneEnv for ChemicalReactor {
 
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;
-        let low = [0.0, 0.0, 0.0, 0.0, 285.0, 80.0, 0.0, 0.0, -inf, 0.0, -inf, 0.0];
-        let high = [inf, inf, inf, inf, 315.0, 120.0, 1.0, inf, inf, inf, inf, 1.0];
+        // Of whatever parameters are allowed: those of a batch may differ.
+        let low = [0.0, 0.0, 0.0, 0.0, 100.0, 0.0, 0.0, 0.0, -inf, 0.0, -inf, 0.0];
+        let high = [inf, inf, inf, inf, 500.0, 1e4, 1.0, inf, inf, inf, inf, 1.0];
         let bounds = |bounds: [f32; 12]| match self.normalize_obs {
             true => bounds.iter().zip(NORMAL_RANGE).map(|(x, range)| scaled(f64::from(*x), range) as f32).collect(),
             false => bounds.to_vec(),
@@ -396,7 +397,8 @@ impl LaneEnv for ChemicalReactor {
         let chosen = value == "true";
         match name {
             "disturbances" => self.disturbances = chosen,
-            _ => self.normalize_obs = chosen,
+            "normalize_obs" => self.normalize_obs = chosen,
+            _ => unreachable!("no option {name} in the spec"),
         }
     }
 

@@ -86,6 +86,9 @@ impl<R: Real, const REACTIONS: usize> Fired<R, REACTIONS> {
 /// The waiting time of a lane in which nothing can happen: finite, because states must be.
 pub const NEVER: f64 = 3e38;
 
+/// The largest count that single precision can add one molecule to and tell from its neighbours.
+pub const LARGEST_COUNT: f64 = 16_777_215.0;
+
 /// How the clock is kept; the same for all environments of a batch. By default as described above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockRule {
@@ -119,7 +122,7 @@ pub struct Clock<R: Real> {
     pub fired: R::Uint,
     /// Reactions in the last interval.
     pub reactions: R::Uint,
-    /// 1 if the last interval was given up because of too many reactions.
+    /// 1 if the last interval was given up because of too many reactions, or a count is beyond [`LARGEST_COUNT`].
     pub capped: R::Uint,
 }
 
@@ -178,7 +181,9 @@ impl<R: Real> Clock<R> {
         let sums = cumulative(&propensities);
         let total = sums[REACTIONS - 1];
 
-        let mut restart = changed | !self.total.eq(total);
+        // What a capped interval has put off is late already: it comes first, under the new input.
+        let in_time = self.wait.ge(R::splat(0.0));
+        let mut restart = (changed | !self.total.eq(total)) & in_time;
         let mut time = self.wait;
         if rule.rescale_on_change {
             let rescaled = limited(time * (self.total / total));
@@ -187,7 +192,7 @@ impl<R: Real> Clock<R> {
             restart = restart & !can;
         }
         if rule.redraw_each_interval {
-            restart = R::Mask::splat(true);
+            restart = in_time;
         }
         // Only saves time: drawing for nobody changes nothing.
         if restart.any() {
@@ -214,12 +219,14 @@ impl<R: Real> Clock<R> {
             block = block.wrapping_add(one);
         }
 
+        let most = R::splat(LARGEST_COUNT);
+        let beyond = run.counts.iter().fold(R::Mask::splat(false), |beyond, count| beyond | count.gt(most));
         let clock = Self {
             wait: run.time - duration,
             total: run.sums[REACTIONS - 1],
             fired: run.fired,
             reactions: run.fired.wrapping_sub(self.fired),
-            capped: R::Uint::masked(run.time.lt(duration), 1),
+            capped: R::Uint::masked(run.time.lt(duration) | beyond, 1),
         };
         (run.counts, clock)
     }

@@ -198,8 +198,9 @@ impl LaneEnv for VanDeVusse {
 
     fn spec(&self) -> EnvSpec {
         let inf = f32::INFINITY;
-        let low = [0.0, 0.0, -273.15, -273.15, 5.0, -8500.0, 0.0, -inf, 0.0];
-        let high = [5.1, 5.1, inf, inf, 100.0, 0.0, 10.0, inf, 1.0];
+        // Of whatever parameters are allowed: those of a batch may differ.
+        let low = [0.0, 0.0, -273.15, -273.15, 0.0, -1e5, 0.0, -inf, 0.0];
+        let high = [15.0, 15.0, inf, inf, 1e3, 1e5, 10.0, inf, 1.0];
         let bounds = |bounds: [f32; 9]| match self.normalize_obs {
             true => bounds.iter().zip(NORMAL_RANGE).map(|(x, range)| scaled(f64::from(*x), range) as f32).collect(),
             false => bounds.to_vec(),
@@ -227,7 +228,8 @@ impl LaneEnv for VanDeVusse {
         self.trip = safe_range(mode, constraints, "TR", self.normalize_obs.then_some(NORMAL_RANGE[2]));
     }
 
-    fn set_option(&mut self, _name: &str, value: &str) {
+    fn set_option(&mut self, name: &str, value: &str) {
+        debug_assert_eq!(name, "normalize_obs");
         self.normalize_obs = value == "true";
     }
 

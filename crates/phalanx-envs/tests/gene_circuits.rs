@@ -391,6 +391,34 @@ fn a_cap_is_counted_and_discards_nothing() {
     assert!(capped.iter().zip(&free).all(|(a, b)| (a - b).abs() < 1e-9));
 }
 
+/// Not even where the light changes or the clock is drawn anew, which else forget what was scheduled.
+#[test]
+fn what_a_cap_puts_off_outlives_a_change() {
+    for rule in ["redraw_each_interval", "rescale_on_change"].map(Some).into_iter().chain([None]) {
+        let mut settings = vec![("max_reactions_per_step", "10"), ("k_prod", "50"), ("k_deg", "0")];
+        settings.extend(rule.map(|rule| (rule, "true")));
+        let batch = after(OPTO, 37, &repeat("1:0.5", 5), &settings);
+        // Ten reactions take less than half of the five minutes of a step.
+        let wait = field(batch.as_ref(), "wait");
+        assert!(wait.iter().all(|wait| *wait < -25.0), "{rule:?}: {:?}", &wait[..4]);
+    }
+}
+
+/// Single precision cannot add one to 2^24, so there a count would stand still.
+#[test]
+fn counts_beyond_single_precision_are_told() {
+    let mut batch = make(OPTO, 2, 38, &[("k_deg", "0")]);
+    let at = |name: &str| batch.spec().state_names.iter().position(|n| *n == name).unwrap();
+    let (x, capped) = (at("X"), at("capped"));
+    let mut state = batch.state(1).unwrap();
+    state[x] = 16_777_215.0;
+    batch.set_state(1, &state).unwrap();
+    let mut run = rollout(batch.as_ref(), "constant", &[("action", "1")]);
+    run.run(batch.as_mut(), 1, 1, |_| true).unwrap();
+    assert_eq!([0, 1].map(|env| batch.state(env).unwrap()[capped]), [0.0, 1.0]);
+    assert_eq!(run.stats().counts()[1], 1);
+}
+
 /// Also of steps that end an episode.
 #[test]
 fn a_run_adds_up_reactions_and_capped_steps() {

@@ -1,9 +1,10 @@
-//! Every parameter may be at either end of its range without breaking the numbers.
+//! Every parameter may be at either end of its range without breaking the numbers or the bounds of observations.
 
-use phalanx_core::batch::BatchConfig;
+use phalanx_core::batch::{BatchConfig, ObsMut};
 use phalanx_core::policy::Policy;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::safety::SafetyMode;
+use phalanx_core::space::Element;
 use phalanx_envs::registry;
 
 #[test]
@@ -29,6 +30,16 @@ fn states_stay_finite_at_either_end_of_every_range() {
                 for env in 0..8 {
                     let state = batch.state(env).unwrap();
                     assert!(state.iter().all(|value| value.is_finite()), "{what}: {state:?}");
+                }
+                let observation = &batch.spec().observation;
+                if observation.element == Element::F32 {
+                    let mut obs = vec![0.0; 8 * observation.dim()];
+                    batch.observe_into(ObsMut::F32(&mut obs)).unwrap();
+                    for (i, value) in obs.iter().enumerate() {
+                        let (low, high) = (observation.low[i / 8], observation.high[i / 8]);
+                        let name = observation.names[i / 8];
+                        assert!((low..=high).contains(value), "{what}: {name} {value} outside of {low} to {high}");
+                    }
                 }
             }
         }

@@ -24,6 +24,7 @@ use phalanx_core::space::EnvSpec;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::text;
 
 /// Prints one JSON document on standard output.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
@@ -34,6 +35,17 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 /// Tells what a user should know about how an environment was set up.
 pub(crate) fn print_notes(spec: &EnvSpec) {
     spec.notes.iter().for_each(|note| say!("warning: {note}"));
+}
+
+/// Tells of steps that a limit has spoilt: a table of means would not show it.
+pub(crate) fn warn_of_capped_steps(capped: u64) {
+    if capped > 0 {
+        let steps = if capped == 1 { "1 step has".to_owned() } else { format!("{} steps have", text::grouped(capped)) };
+        say!(
+            "warning: {steps} reached max_reactions_per_step, so that reactions were put off to later steps (allow more of \
+             them), or 2^24 molecules, which are the most that can be counted"
+        );
+    }
 }
 
 /// Ends a command that has printed what it found. A reader who has gone must not turn a bad verdict into success.

@@ -9,7 +9,7 @@ use phalanx_envs::draw::{Film, Moment};
 use phalanx_envs::registry::{self, Entry};
 
 use crate::args::PlayArgs;
-use crate::commands::print_notes;
+use crate::commands::{print_notes, warn_of_capped_steps};
 use crate::failure::Failure;
 use crate::files;
 
@@ -32,6 +32,8 @@ pub(crate) struct Row {
     pub(crate) terminated: bool,
     pub(crate) truncated: bool,
     pub(crate) violated: u32,
+    /// Of the environments that have them, where the state can be scored.
+    pub(crate) scores: Vec<f32>,
 }
 
 impl Row {
@@ -124,9 +126,11 @@ impl Run {
             terminated: false,
             truncated: false,
             violated: 0,
+            scores: probe.scores(),
         };
         let mut memory = PolicyMemory::default();
-        let (mut episode, mut t) = (0, 0);
+        let capped_at = probe.spec().state_names.iter().position(|name| *name == "capped");
+        let (mut episode, mut t, mut capped) = (0, 0, 0);
         emit(start(probe, episode))?;
         let total = match source {
             Source::Policy(steps) => *steps,
@@ -144,16 +148,19 @@ impl Run {
                 }
             })?;
             t += 1;
+            let state = probe.state();
+            capped += u64::from(capped_at.is_some_and(|at| state[at] > 0.0));
             emit(Row {
                 episode,
                 t,
                 action: Some(action),
-                state: probe.state(),
+                state,
                 obs: probe.observation(),
                 reward: Some(step.reward),
                 terminated: step.terminated,
                 truncated: step.truncated,
                 violated: step.violated,
+                scores: probe.scores(),
             })?;
             if step.terminated || step.truncated {
                 if !autoreset {
@@ -164,6 +171,7 @@ impl Run {
                 emit(start(probe, episode))?;
             }
         }
+        warn_of_capped_steps(capped);
         held.iter().flatten().try_for_each(show)
     }
 }

@@ -50,9 +50,10 @@ pub(crate) fn run(args: &RenderArgs) -> Result<(), Failure> {
                  policy:T), draw fewer steps (--every K) or raise --max-frames"
             )));
         }
-        let scene = film.scene(row.moment());
         if drawn {
-            scenes.push(scene);
+            scenes.push(film.scene(row.moment()));
+        } else {
+            film.view(row.moment());
         }
         steps += u64::from(row.t > 0);
         episodes = row.episode + 1;

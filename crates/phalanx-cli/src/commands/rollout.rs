@@ -18,7 +18,7 @@ use phalanx_lab::memory;
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
-use crate::commands::{autotune, print, print_json, print_notes};
+use crate::commands::{autotune, print, print_json, print_notes, warn_of_capped_steps};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{files, machine, text};
@@ -190,11 +190,8 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         peak_rss_bytes: memory::peak_rss_bytes(),
         checksum: format!("{:016x}", rollout.checksum()),
     };
-    if args.output.json {
-        return print_json(&report);
-    }
-    warn_of_capped_steps(&report);
-    print(&table(&report))
+    warn_of_capped_steps(report.counters.get("capped_steps").map_or(0, |counter| counter.total));
+    if args.output.json { print_json(&report) } else { print(&table(&report)) }
 }
 
 /// Refuses what would not fit into memory, before anything large is allocated.
@@ -296,17 +293,6 @@ fn table(report: &Report) -> String {
         ("checksum", report.checksum.clone()),
     ]);
     rows.iter().map(|(name, value)| format!("{name:<16} {value}\n")).collect()
-}
-
-/// Tells of steps with more reactions than are allowed: their results are late, which a table of means does not show.
-fn warn_of_capped_steps(report: &Report) {
-    if let Some(capped) = report.counters.get("capped_steps").map(|counter| counter.total).filter(|total| *total > 0) {
-        let steps = if capped == 1 { "1 step has".to_owned() } else { format!("{} steps have", text::grouped(capped)) };
-        say!(
-            "warning: {steps} reached max_reactions_per_step, and the rest of the reactions was put off to the step after; \
-             allow more of them"
-        );
-    }
 }
 
 /// Tells of environments whose numbers have run over, as parameters beyond reason can bring about. A look at a part of

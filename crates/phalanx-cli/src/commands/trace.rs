@@ -35,7 +35,8 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
 /// Draws every step as coloured text.
 fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let (mut film, text) = (run.film(), run.entry().text);
+    let (mut film, text, names) = (run.film(), run.entry().text, run.spec().scores);
+    let constraints = run.spec().constraints.clone();
     run.play(args.autoreset, |row| {
         let drawing = match text {
             Some(text) => text(&film.view(row.moment())),
@@ -50,7 +51,12 @@ fn watch(run: &mut Run, args: &TraceArgs) -> Result<(), Failure> {
             (_, true) => "  truncated",
             _ => "",
         };
-        writeln!(out, "episode {} step {}{reward}{end}", row.episode, row.t).map_err(Failure::stdout)?;
+        let scores: String = names.iter().zip(&row.scores).map(|(name, score)| format!("  {name} {score}")).collect();
+        let broken = constraints.iter().enumerate().filter(|(i, _)| row.violated >> i & 1 == 1);
+        let broken: Vec<_> = broken.map(|(_, constraint)| &*constraint.name).collect();
+        let cost =
+            if broken.is_empty() { String::new() } else { format!("  cost {} ({})", broken.len(), broken.join(", ")) };
+        writeln!(out, "episode {} step {}{reward}{scores}{cost}{end}", row.episode, row.t).map_err(Failure::stdout)?;
         writeln!(out, "{drawing}").map_err(Failure::stdout)
     })?;
     out.flush().map_err(Failure::stdout)
@@ -104,6 +110,9 @@ struct JsonRow<'a> {
     cost: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     violated: Option<Vec<&'a str>>,
+    /// For environments with scores, where the state can be scored.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    scores: BTreeMap<&'a str, f32>,
 }
 
 #[derive(Serialize)]
@@ -152,6 +161,7 @@ impl<W: Write> Printer<W> {
             ends.push("cost".to_owned());
             ends.extend(self.spec.constraints.iter().map(|c| format!("cost.{}", c.name)));
         }
+        ends.extend(self.spec.scores.iter().map(|name| format!("score.{name}")));
         let names: Vec<_> = columns.iter().chain(&ends).map(|name| csv_cell(name)).collect();
         writeln!(self.out, "episode,t,{}", names.join(","))
     }
@@ -171,10 +181,11 @@ impl<W: Write> Printer<W> {
             let violated =
                 judged.then(|| names.filter(|(i, _)| row.violated >> i & 1 == 1).map(|(_, name)| name).collect());
             let cost = judged.then(|| row.violated.count_ones());
+            let scores = self.spec.scores.iter().copied().zip(row.scores.iter().copied()).collect();
             self.out.write_all(if t == 0 && episode == 0 { b"\n" } else { b",\n" })?;
             return Ok(serde_json::to_writer(
                 &mut self.out,
-                &JsonRow { episode, t, action, state, obs, reward, terminated, truncated, cost, violated },
+                &JsonRow { episode, t, action, state, obs, reward, terminated, truncated, cost, violated, scores },
             )?);
         }
         let actions = match action {
@@ -195,6 +206,8 @@ impl<W: Write> Printer<W> {
             ends.push(row.violated.count_ones().to_string());
             ends.extend((0..self.spec.constraints.len()).map(|i| (row.violated >> i & 1).to_string()));
         }
+        let scores = (0..self.spec.scores.len()).map(|i| row.scores.get(i));
+        ends.extend(scores.map(|score| score.map(f32::to_string).unwrap_or_default()));
         writeln!(self.out, "{},{},{},{}", row.episode, row.t, cells.join(","), ends.join(","))
     }
 

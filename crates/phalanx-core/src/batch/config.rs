@@ -201,7 +201,7 @@ fn setting(spec: &EnvSpec, name: &str, value: &str) -> Result<Setting> {
             return Ok(Setting::Choice);
         }
         let what = format!("option {name} of {}", spec.name);
-        return Err(Error::out_of_range(what, format!("'{value}'"), format!("one of {}", option.choices.join(", "))));
+        return Err(Error::unknown("choice", value, Some(&what), option.choices));
     }
     if spec.params.iter().any(|p| p.name == name) {
         return Ok(Setting::Param);

@@ -150,7 +150,7 @@ pub struct StepOut<'a, Obs = ObsMut<'a>> {
     pub rewards: &'a mut [f32],
     /// Where the task itself ended.
     pub terminated: &'a mut [bool],
-    /// Where the step limit was reached.
+    /// Where the step limit was reached; the task may have ended at the same step.
     pub truncated: &'a mut [bool],
     /// The constraints that each environment violated, a bit each. The cost of the step is their number.
     pub violations: &'a mut [u32],

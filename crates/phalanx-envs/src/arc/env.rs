@@ -16,7 +16,7 @@ use super::board::Board;
 use super::grid::{Canvas, Selection, Size, padding};
 use super::observe::{Channels, Value};
 use super::ops::{OPERATIONS, SUBMIT};
-use super::reward::{Mode, Reward};
+use super::reward::{Mode, Preset, Reward};
 use super::start::Start;
 use super::state::{Head, State};
 use super::task::TaskPool;
@@ -36,6 +36,8 @@ pub struct Config {
     pub dynamic_action_filtering: bool,
     /// Weights of the reward.
     pub reward: Reward,
+    /// What the weights of the reward were before single ones were set.
+    pub preset: Preset,
     /// How episodes start. Default with the input.
     pub start: Start,
     /// What is shown. Default the working grid only.
@@ -57,6 +59,7 @@ impl Default for Config {
             invalid_operation: InvalidOperation::default(),
             dynamic_action_filtering: false,
             reward: Reward::default(),
+            preset: Preset::Default,
             start: Start::default(),
             channels: Channels::default(),
             max_steps: 100,

@@ -35,7 +35,8 @@ pub struct Summary {
 }
 
 impl EpisodeMetrics {
-    /// Takes the state after a step into account.
+    /// Takes the state after a step into account; `truncated` if the step limit ended the episode, and not a
+    /// submission at the last step.
     pub fn update<const N: usize>(&mut self, info: &Info<'_, N>, truncated: bool) {
         self.has_target = info.has_target;
         self.best_similarity = self.best_similarity.max(info.similarity);

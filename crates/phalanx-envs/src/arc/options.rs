@@ -1,10 +1,11 @@
 //! Choices by name, as the command line and Python make them.
 
 use phalanx_core::space::OptionInfo;
+use phalanx_core::{Error, Result};
 
 use super::action::{Format, InvalidOperation, OperationSet};
 use super::env::Config;
-use super::reward::{Mode, Reward};
+use super::reward::{Mode, Preset, WEIGHTS, Weight};
 
 /// A choice between a few words.
 struct Choice {
@@ -75,17 +76,11 @@ static CHOICES: [Choice; 16] = [
     Choice {
         name: "reward",
         choices: &["default", "training", "evaluation"],
-        description: "weights of the reward; the last two are JaxARC's, with 150 steps",
-        get: |config| {
-            let presets = [Reward::default(), Reward::TRAINING, Reward::EVALUATION];
-            presets.iter().position(|preset| *preset == config.reward).unwrap_or(0)
-        },
+        description: "weights of the reward that are not given; the last two are JaxARC's, with 150 steps",
+        get: |config| config.preset as usize,
         set: |config, place| {
-            let preset = [Reward::default(), Reward::TRAINING, Reward::EVALUATION][place];
-            // Choosing what is in force already must not undo a step limit of the user's.
-            if config.reward != preset {
-                (config.reward, config.max_steps) = (preset, [100, 150, 150][place]);
-            }
+            config.preset = [Preset::Default, Preset::Training, Preset::Evaluation][place];
+            (config.reward, config.max_steps) = config.preset.settings();
         },
     },
     one_of!("start", "the grid to start with", start.weights, [
@@ -114,7 +109,30 @@ pub(super) fn list(config: &Config) -> Vec<OptionInfo> {
         let Choice { name, choices, description, .. } = *choice;
         OptionInfo::choice(name, choices[(choice.get)(config)], choices, description)
     };
-    CHOICES.iter().map(info).collect()
+    let weight =
+        |weight: &Weight| OptionInfo::text(weight.name, (weight.get)(&config.reward).to_string(), weight.description);
+    CHOICES.iter().map(info).chain(WEIGHTS.iter().map(weight)).collect()
+}
+
+/// Sets what the reward depends on: the preset first, then single weights, in whatever order they are given.
+pub(super) fn set_reward<'a>(config: &mut Config, setting: impl Fn(&str) -> Option<&'a str>) -> Result<()> {
+    if let Some(preset) = setting("reward") {
+        set(config, "reward", preset);
+    }
+    for weight in &WEIGHTS {
+        let Some(value) = setting(weight.name) else { continue };
+        let number = value.parse().map_err(|_| {
+            let allowed = format!("a number from {} to {}", weight.low, weight.high);
+            Error::out_of_range(weight.name, value, allowed)
+        })?;
+        (weight.set)(&mut config.reward, number);
+    }
+    Ok(())
+}
+
+/// Whether [`set_reward`] takes care of it.
+pub(super) fn is_of_reward(name: &str) -> bool {
+    name == "reward" || WEIGHTS.iter().any(|weight| weight.name == name)
 }
 
 /// Makes a choice; false if there is no such name or word.

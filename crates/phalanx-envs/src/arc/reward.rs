@@ -46,19 +46,31 @@ impl Default for Reward {
     }
 }
 
+/// Weights that go together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Those of [`Reward::default`].
+    #[default]
+    Default,
+    /// JaxARC's for training.
+    Training,
+    /// JaxARC's for evaluation.
+    Evaluation,
+}
+
+impl Preset {
+    /// The weights and the step limit.
+    pub fn settings(self) -> (Reward, u32) {
+        let training = Reward { step_penalty: -0.005, unsolved_submission_penalty: -1.0, ..Reward::default() };
+        match self {
+            Self::Default => (Reward::default(), 100),
+            Self::Training => (training, 150),
+            Self::Evaluation => (Reward { step_penalty: -0.02, similarity_weight: 0.0, ..training }, 150),
+        }
+    }
+}
+
 impl Reward {
-    /// JaxARC's preset for training; it goes with 150 steps.
-    pub const TRAINING: Self = Self {
-        step_penalty: -0.005,
-        success_bonus: 10.0,
-        similarity_weight: 1.0,
-        unsolved_submission_penalty: -1.0,
-        invalid_penalty: -0.1,
-    };
-
-    /// JaxARC's preset for evaluation; it goes with 150 steps.
-    pub const EVALUATION: Self = Self { step_penalty: -0.02, similarity_weight: 0.0, ..Self::TRAINING };
-
     /// The reward of a step that gained `gain` in similarity.
     #[inline(always)]
     pub fn of_step(&self, mode: Mode, gain: f32, submitted: bool, solved: bool) -> f32 {
@@ -73,15 +85,10 @@ impl Reward {
 
     /// Checks each weight against its range.
     pub fn check(&self) -> phalanx_core::Result<()> {
-        for (name, value, low, high) in [
-            ("step_penalty", self.step_penalty, -10.0, 1.0),
-            ("success_bonus", self.success_bonus, -100.0, 1000.0),
-            ("similarity_weight", self.similarity_weight, 0.0, 100.0),
-            ("unsolved_submission_penalty", self.unsolved_submission_penalty, -1000.0, 0.0),
-            ("invalid_penalty", self.invalid_penalty, -1000.0, 0.0),
-        ] {
-            if !(low..=high).contains(&value) {
-                return Err(phalanx_core::Error::out_of_range(name, value, format!("from {low} to {high}")));
+        for Weight { name, get, low, high, .. } in &WEIGHTS {
+            let value = get(self);
+            if !(*low..=*high).contains(&value) {
+                return Err(phalanx_core::Error::out_of_range(*name, value, format!("from {low} to {high}")));
             }
         }
         Ok(())
@@ -99,6 +106,38 @@ impl Reward {
     }
 }
 
+/// A weight by its name, as the command line and Python set it.
+pub(super) struct Weight {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) get: fn(&Reward) -> f32,
+    pub(super) set: fn(&mut Reward, f32),
+    pub(super) low: f32,
+    pub(super) high: f32,
+}
+
+macro_rules! weight {
+    ($field:ident, $low:literal, $high:literal, $description:literal) => {
+        Weight {
+            name: stringify!($field),
+            description: $description,
+            get: |reward| reward.$field,
+            set: |reward, value| reward.$field = value,
+            low: $low,
+            high: $high,
+        }
+    };
+}
+
+/// All of them, in the order of the fields.
+pub(super) static WEIGHTS: [Weight; 5] = [
+    weight!(step_penalty, -10.0, 1.0, "added at every step, from -10 to 1"),
+    weight!(success_bonus, -100.0, 1000.0, "for a submission that is solved, from -100 to 1000"),
+    weight!(similarity_weight, 0.0, 100.0, "for each unit of similarity gained, from 0 to 100"),
+    weight!(unsolved_submission_penalty, -1000.0, 0.0, "for a submission that is not solved, from -1000 to 0"),
+    weight!(invalid_penalty, -1000.0, 0.0, "for an operation that invalid_operation=penalize rejects, from -1000 to 0"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,8 +148,9 @@ mod tests {
         assert!((reward.of_step(Mode::Train, 0.25, false, true) - 0.24).abs() < 1e-6);
         assert!((reward.of_step(Mode::Train, 0.0, true, true) - 9.99).abs() < 1e-6);
         assert!((reward.of_step(Mode::Test, 0.25, false, true) + 0.01).abs() < 1e-6);
-        assert!((Reward::TRAINING.of_step(Mode::Test, 0.5, true, false) + 1.005).abs() < 1e-6);
-        assert!((Reward::EVALUATION.of_step(Mode::Train, 0.5, false, false) + 0.02).abs() < 1e-6);
+        let [training, evaluation] = [Preset::Training, Preset::Evaluation].map(|preset| preset.settings().0);
+        assert!((training.of_step(Mode::Test, 0.5, true, false) + 1.005).abs() < 1e-6);
+        assert!((evaluation.of_step(Mode::Train, 0.5, false, false) + 0.02).abs() < 1e-6);
     }
 
     #[test]
@@ -118,7 +158,8 @@ mod tests {
         let message = Reward { step_penalty: 2.0, ..Reward::default() }.check().unwrap_err().to_string();
         assert_eq!(message, "step_penalty is 2, but must be from -10 to 1");
         assert!(Reward { success_bonus: f32::NAN, ..Reward::default() }.check().is_err());
-        assert!([Reward::default(), Reward::TRAINING, Reward::EVALUATION].iter().all(|r| r.check().is_ok()));
+        let presets = [Preset::Default, Preset::Training, Preset::Evaluation];
+        assert!(presets.iter().all(|preset| preset.settings().0.check().is_ok()));
         assert_eq!(Reward::default().warning(100), None);
         assert!(Reward::default().warning(1_001).unwrap().contains("1001 steps at -0.01"));
     }

@@ -107,12 +107,12 @@ pub fn probe(config: &BatchConfig) -> Result<Box<dyn Probe>> {
 /// The tasks that settings choose, the mode that goes with them, and the files that could not be read.
 pub fn tasks(config: &BatchConfig) -> Result<(Loaded, Mode)> {
     let setting = |name| setting(config, name);
-    let (dataset, of_dataset) = match setting("dataset") {
-        Some(name) => Dataset::parse(name).map_err(|error| Error::Setup(error.to_string()))?,
-        None => (Dataset::Dir, ""),
-    };
-    let selector = setting("select").unwrap_or(of_dataset);
+    let (dataset, selector) = dataset(config)?;
     let library = match setting("tasks") {
+        Some(folder) if dataset == Dataset::Sample => {
+            let what = format!("the data set of the folder {folder}");
+            return Err(Error::out_of_range(what, "sample", "one that is read: AGI1, AGI2, Concept, Mini or Dir"));
+        }
         Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| Error::Setup(error.to_string()))?,
         None if !matches!(dataset, Dataset::Dir | Dataset::Sample) => {
             let what = format!("the folder of data set {} (setting tasks)", dataset.name());
@@ -142,9 +142,19 @@ fn setting<'a>(config: &'a BatchConfig, name: &str) -> Option<&'a str> {
     config.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
+/// The data set and which of its tasks are wanted; nothing stands for all.
+fn dataset(config: &BatchConfig) -> Result<(Dataset, &str)> {
+    let (dataset, of_dataset) = match setting(config, "dataset") {
+        Some(name) => Dataset::parse(name).map_err(|error| Error::Setup(error.to_string()))?,
+        None => (Dataset::Dir, ""),
+    };
+    Ok((dataset, setting(config, "select").unwrap_or(of_dataset)))
+}
+
 /// Makes the environment that the settings describe and does something with it.
 fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
     let (Loaded { tasks, problems, notes }, mode) = tasks(config)?;
+    let (dataset, selector) = dataset(config)?;
     let largest = tasks.iter().map(|task| task.extent()).fold(0, |side, (h, w)| side.max(h).max(w));
     let fitting = match largest {
         0..=5 => "5",
@@ -157,12 +167,10 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
     if problems.len() > NAMED_PROBLEMS {
         notes.push(format!("passed over {} more task files", problems.len() - NAMED_PROBLEMS));
     }
-    let dataset =
-        setting(config, "dataset").and_then(|name| Dataset::parse(name).ok()).map_or("dir", |(set, _)| set.name());
     let source = Source {
         tasks: setting(config, "tasks").unwrap_or("built-in").to_owned(),
-        dataset,
-        select: setting(config, "select").unwrap_or("all").to_owned(),
+        dataset: dataset.name(),
+        select: if selector.is_empty() { "all" } else { selector }.to_owned(),
         canvas,
         notes,
     };
@@ -176,18 +184,13 @@ fn set_up<U: Use>(config: &BatchConfig, with: U) -> Result<U::Output> {
 impl<const N: usize, const W: usize, const WORDS: usize> ArcSolo<N, W, WORDS> {
     fn new(tasks: &[Arc<Task>], mut source: Source, mode: Mode, config: &BatchConfig) -> Result<Self> {
         let pool = Arc::new(TaskPool::new(tasks.iter().map(|task| &**task))?);
-        let mut env = ArcEnv::new(pool, Config { mode, ..Config::default() })?;
-        env.configure(|own| {
-            if let Some(preset) = setting(config, "reward") {
-                options::set(own, "reward", preset);
-            }
-            // The environment shows how much of the limit is used up, so it must know the engine's. What is
-            // no step limit is reported by the engine.
-            let steps = setting(config, "max_steps").and_then(|steps| steps.parse().ok());
-            if let Some(steps) = steps.filter(|steps| *steps > 0) {
-                own.max_steps = steps;
-            }
-        })?;
+        let mut own = Config { mode, ..Config::default() };
+        options::set_reward(&mut own, |name| setting(config, name))?;
+        // The environment shows how much of the limit is used up, so it must know the engine's. What is no step
+        // limit is reported by the engine.
+        let steps = setting(config, "max_steps").and_then(|steps| steps.parse().ok());
+        own.max_steps = steps.filter(|steps| *steps > 0).unwrap_or(own.max_steps);
+        let env = ArcEnv::new(pool, own)?;
         source.notes.extend(env.config().reward.warning(env.config().max_steps));
         Ok(Self { env, source, flat: false })
     }
@@ -312,6 +315,7 @@ impl<const N: usize, const W: usize, const WORDS: usize> SoloEnv for ArcSolo<N, 
         match name {
             // Settled when the environment was made.
             "tasks" | "dataset" | "select" | "canvas" => {}
+            _ if options::is_of_reward(name) => {}
             "flat" => self.flat = value == "on",
             _ => {
                 let mut known = false;
@@ -524,6 +528,29 @@ mod tests {
         }
     }
 
+    /// Single weights stand beside a preset, whichever is given first.
+    #[test]
+    fn weights_of_the_reward_can_be_set() {
+        let reward = |settings: &[(&str, &str)]| {
+            let mut probe = probe(&config(1, settings))?;
+            let submit = [34.0, 0.0, 0.0, 0.0, 0.0];
+            Ok::<_, Error>((probe.spec().max_steps, probe.step(&submit)?.reward as f32))
+        };
+        assert_eq!(reward(&[]).unwrap(), (100, -0.01));
+        let weight = ("unsolved_submission_penalty", "-3");
+        assert_eq!(reward(&[weight]).unwrap(), (100, -3.01));
+        for settings in [[weight, ("reward", "training")], [("reward", "training"), weight]] {
+            assert_eq!(reward(&settings).unwrap(), (150, -3.005));
+            let spec = batch(&config(1, &settings)).unwrap().spec().clone();
+            assert!(spec.options.iter().any(|option| option.name == "reward" && option.value == "training"));
+        }
+        assert_eq!(reward(&[("reward", "training"), ("max_steps", "7")]).unwrap().0, 7);
+        let refusal = |value| reward(&[("step_penalty", value)]).unwrap_err().to_string();
+        assert_eq!(refusal("2"), "step_penalty is 2, but must be from -10 to 1");
+        assert_eq!(refusal("much"), "step_penalty is much, but must be a number from -10 to 1");
+        assert_eq!(refusal("NaN"), "step_penalty is NaN, but must be from -10 to 1");
+    }
+
     /// Episodes that a script solves score full marks; those without an answer are not scored at all.
     #[test]
     fn a_batch_scores_what_can_be_scored() {
@@ -664,6 +691,7 @@ mod tests {
             (&[("canvas", "31")], "canvas"),
             (&[("action", "mask"), ("flat", "on")], "flat mask actions"),
             (&[("select", "01-miror")], "did you mean '01-mirror'"),
+            (&[("tasks", "folder"), ("dataset", "sample")], "the data set of the folder folder is sample"),
             (&[("tasks", "/nowhere")], "does not exist"),
             (&[("dataset", "AGI9")], "unknown data set"),
             (&[("dataset", "AGI1")], "missing"),

@@ -491,7 +491,10 @@ fn reference_returns() {
         let share = |p: f64| 4.0 * (p * (1.0 - p) * 2.0 / episodes).sqrt() + 0.005;
         let line =
             format!("{name}: {found:.1} ± {found_sd:.1}, trips {shares:?} instead of {mean} ± {sd}, {hot}, {burst}");
+        // Of returns that few trips decide, the spread is known no better than this.
+        let same_spread = (found_sd - sd).abs() <= 0.35 * sd + 0.5;
         if (found - mean).abs() > allowed
+            || !same_spread
             || (shares[0] - hot).abs() > share(hot)
             || (shares[1] - burst).abs() > share(burst)
         {

@@ -17,7 +17,7 @@ pub use opto_hill_1d_sysid::{OptoHill, OptoHillSysid};
 
 use phalanx_core::space::OptionInfo;
 
-use crate::reaction::ClockRule;
+use crate::reaction::{ClockRule, LARGEST_COUNT};
 
 /// The options of the clock, common to all circuits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,16 +59,13 @@ impl ClockOptions {
     }
 }
 
-/// The largest count of molecules that single precision can add one to.
-const MAX_COUNT: f64 = 16_777_215.0;
-
 /// Checks the counts of a state that a user sets.
 fn check_counts(counts: &[(&str, f64)]) -> Result<(), String> {
-    let possible = |count: f64| count.fract() == 0.0 && (0.0..=MAX_COUNT).contains(&count);
+    let possible = |count: f64| count.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(&count);
     match counts.iter().find(|(_, count)| !possible(*count)) {
         None => Ok(()),
         Some((name, count)) => {
-            Err(format!("{name} is {count}, but molecules come as whole numbers from 0 to {MAX_COUNT}"))
+            Err(format!("{name} is {count}, but molecules come as whole numbers from 0 to {LARGEST_COUNT}"))
         }
     }
 }

@@ -8,7 +8,7 @@ use phalanx_core::solo::Outcome;
 use super::*;
 use crate::arc::action::{Action, Encoding, Format, InvalidOperation, OperationSet};
 use crate::arc::env::{ArcEnv, Config};
-use crate::arc::reward::{Mode, Reward};
+use crate::arc::reward::{Mode, Preset, Reward};
 use crate::arc::task::{Grid, Pair, Task, TaskPool};
 use crate::arc::testing::{random_canvas, random_selection, random_words};
 
@@ -45,8 +45,8 @@ fn configs() -> Vec<Config> {
     for invalid_operation in [Clip, Reject, PassThrough, Penalize] {
         for (mode, reward, max_attempts) in [
             (Mode::Train, Reward::default(), 1),
-            (Mode::Test, Reward::TRAINING, 2),
-            (Mode::Train, Reward::EVALUATION, 3),
+            (Mode::Test, Preset::Training.settings().0, 2),
+            (Mode::Train, Preset::Evaluation.settings().0, 3),
         ] {
             for operations in [OperationSet::FULL, OperationSet::STANDARD, OperationSet(0)] {
                 let config = Config { invalid_operation, mode, reward, max_attempts, operations, ..Config::default() };

@@ -113,9 +113,6 @@ impl Library {
 
     /// Finds the tasks of a data set in a directory, without reading them.
     pub fn open(dataset: Dataset, directory: &Path) -> Result<Self, Error> {
-        if dataset == Dataset::Sample {
-            return Ok(Self::sample());
-        }
         let layout = dataset.layout().or_else(|| Layout::detect(directory));
         let scan = layout.map(|layout| layout.scan(directory)).unwrap_or_default();
         if scan.found.is_empty() && scan.problems.is_empty() {
@@ -226,10 +223,15 @@ impl Library {
         }
     }
 
-    /// The tasks of a group, or the task, of this name.
+    /// The tasks of a group, or the task, of this name, with or without its folder if that is clear.
     fn named(&self, name: &str) -> Vec<usize> {
-        let group = self.of_group(name);
-        if group.is_empty() { self.places(|found| found.id == name) } else { group }
+        let exact = [self.of_group(name), self.places(|found| found.id == name)];
+        let within = || self.places(|found| found.id.rsplit('/').next() == Some(name));
+        exact
+            .into_iter()
+            .find(|places| !places.is_empty())
+            .or_else(|| Some(within()).filter(|places| places.len() == 1))
+            .unwrap_or_default()
     }
 
     /// One task, parsed at most once.
