@@ -702,7 +702,6 @@ mod tests {
             ("<=3", "bounds"),
             ("t<=inf", "bounds"),
             ("3<=4", "bounds"),
-            ("5<=t<=4", "bounds"),
             ("1<t>2", "bounds"),
             ("t<=3:hadr", "':hadr'"),
             ("t<=3:hard:soft", "':soft'"),

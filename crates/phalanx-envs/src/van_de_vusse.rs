@@ -200,7 +200,7 @@ impl LaneEnv for VanDeVusse {
         let inf = f32::INFINITY;
         // Of whatever parameters are allowed: those of a batch may differ.
         let low = [0.0, 0.0, -273.15, -273.15, 0.0, -1e5, 0.0, -inf, 0.0];
-        let high = [15.0, 15.0, inf, inf, 1e3, 1e5, 10.0, inf, 1.0];
+        let high = [inf, inf, inf, inf, 1e3, 1e5, 10.0, inf, 1.0];
         let bounds = |bounds: [f32; 9]| match self.normalize_obs {
             true => bounds.iter().zip(NORMAL_RANGE).map(|(x, range)| scaled(f64::from(*x), range) as f32).collect(),
             false => bounds.to_vec(),

@@ -629,8 +629,8 @@ fn rewards_and_observations_share_their_instant_and_horizons_look_ahead() {
         }
     }
     let refused = |name: &str, value: &str| precise(CCASR, &[(name, value)]).err().unwrap().to_string();
-    assert!(refused("n_horizon", "3").contains("0, 1, 4"));
-    assert!(refused("target_type", "square").contains("constant, sinewave"));
+    assert!(refused("n_horizon", "3").contains("known: '0', '1', '4'"));
+    assert!(refused("target_type", "square").contains("'constant', 'sinewave'"));
 }
 
 #[test]

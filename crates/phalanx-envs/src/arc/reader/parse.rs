@@ -178,7 +178,7 @@ fn rows(place: Place, value: &Value) -> Check<Rows> {
 
 /// A number written without fraction or exponent; those beyond the range are as wrong as any colour.
 fn whole_number(value: &Value) -> Option<i64> {
-    value.as_i64()
+    value.as_i64().or(value.as_u64().map(|_| i64::MAX))
 }
 
 /// Puts the outputs of a solutions file into test pairs that have none.
