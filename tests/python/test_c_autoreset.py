@@ -41,6 +41,27 @@ def test_c2_finals_are_absent_when_nobody_finished():
     assert rewards.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize(("env_id", "kwargs"), SHORT)
+def test_c2_final_observations_are_where_the_episode_ended(env_id, kwargs, rng):
+    """As a twin sees them that does not begin the next episode by itself, step limits included."""
+    ours = phalanx.make_vec(env_id, 4, autoreset_mode="SameStep", **kwargs)
+    twin = phalanx.make_vec(env_id, 4, autoreset_mode="Disabled", **kwargs)
+    ours.reset(seed=2), twin.reset(seed=2)
+    ends = 0
+    for _ in range(300):
+        actions = actions_for(ours, rng)
+        obs, _, terminations, truncations, info = ours.step(actions)
+        last = twin.step(actions)[0]
+        done = terminations | truncations
+        for env in np.flatnonzero(done):
+            assert np.array_equal(info["final_obs"][env], last[env]) and not np.array_equal(obs[env], last[env])
+        assert np.array_equal(obs[~done], last[~done])
+        ends += int(done.sum())
+        if done.any():
+            assert np.array_equal(twin.reset(options={"reset_mask": done})[0], obs)
+    assert ends > 20
+
+
 def test_c3_disabled_refuses_and_resets_by_mask():
     env = phalanx.make_vec("CartPole-v1", 3, autoreset_mode="Disabled", max_episode_steps=2)
     env.reset(seed=0)
