@@ -131,7 +131,8 @@ def test_i5_indices():
     env.reset()
     for indices, expected in ((None, [1, 2, 3, 4]), (2, [3]), ([3, 0], [4, 1]), (range(1, 3), [2, 3]), ([], [])):
         assert env.get_attr("gravity", indices) == expected
-        assert env.env_method("get_wrapper_attr", "render_mode", indices=indices) == [None] * len(expected)
+        states = [env.env.state()[int(gravity) - 1].tolist() for gravity in expected]
+        assert [state.tolist() for state in env.env_method("state", indices=indices)] == states
         assert env.env_is_wrapped(object, indices) == [False] * len(expected)
     env.set_attr("gravity", 9.0, indices=1)
     env.set_attr("gravity", 7.0, indices=[3])
