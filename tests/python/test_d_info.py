@@ -1,5 +1,6 @@
 """D. info."""
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -77,7 +78,33 @@ def test_d2_dict_info_to_list(rng):
             assert row["cost"] == info["cost"][slot] and row["violation"] == info["violation"][slot]
 
 
-@pytest.mark.parametrize("mode", MODES)
+def _counted_modes():
+    """Modes in which Gymnasium's wrapper counts the steps of Gymnasium's own environments: 1.2 misses one in SAME_STEP."""
+    counted = []
+    for mode in MODES:
+        env = RecordEpisodeStatistics(sync("Pendulum-v1", 1, mode, max_episode_steps=3))
+        env.reset(seed=0)
+        lengths = set()
+        for _ in range(10):
+            info = env.step(np.zeros((1, 1), np.float32))[4]
+            if "episode" in info:
+                lengths.update(info["episode"]["l"].tolist())
+                if mode == AutoresetMode.DISABLED:
+                    env.reset()
+        counted += [mode] if lengths == {3} else []
+    return counted
+
+
+COUNTED = _counted_modes()
+
+
+@pytest.mark.skipif(gymnasium.__version__.startswith("1.2."), reason="its wrapper miscounts")
+def test_gymnasiums_wrapper_counts_in_every_mode():
+    """Otherwise the tests below would leave something out in silence."""
+    assert COUNTED == MODES
+
+
+@pytest.mark.parametrize("mode", COUNTED)
 def test_d3_native_statistics_are_those_of_the_wrapper(mode, rng):
     plain = phalanx.make_vec("CartPole-v1", 6, autoreset_mode=mode)
     wrapped = RecordEpisodeStatistics(plain)
@@ -106,7 +133,7 @@ def test_d3_native_statistics_are_those_of_the_wrapper(mode, rng):
             twice.step(rng.integers(2, size=6))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", COUNTED)
 def test_d4_lengths_are_not_off_by_one(mode):
     env = RecordEpisodeStatistics(phalanx.make_vec("Pendulum-v1", 2, autoreset_mode=mode, max_episode_steps=7))
     env.reset(seed=0)
