@@ -302,8 +302,8 @@ def command(binary: FilePath | None = None) -> Path:
         if (folder / "crates" / "phalanx-cli").is_dir() and os.access(built, os.X_OK):
             return built
     raise FileNotFoundError(
-        "the suite measures with the phalanx command, which `pip install` puts beside Python but was not found: build it "
-        "with `cargo install --path crates/phalanx-cli`, or name it in PHALANX_BIN"
+        "the suite measures with the phalanx command, which `pip install` puts beside Python but was not found: "
+        "build it with `cargo install --path crates/phalanx-cli`, or name it in PHALANX_BIN"
     )
 
 
@@ -373,12 +373,13 @@ def run_suite(
     arguments += [] if verbose else ["--quiet"]
     exit_code, printed, told = _run(arguments, verbose)
     if not printed.strip():
-        raise RuntimeError(f"the suite ended with exit code {exit_code}" + (f": {told.strip()}" if told.strip() else ""))
+        why = f": {told.strip()}" if told.strip() else ""
+        raise RuntimeError(f"the suite ended with exit code {exit_code}{why}")
     return SuiteReport(json.loads(printed), exit_code)
 
 
 def _run(arguments: Sequence[str], verbose: bool) -> tuple[int, str, str]:
-    """Runs the command: its exit code, and what it printed. Ctrl-C ends it, too, after it has recorded what it measured."""
+    """Runs the command: its exit code, and what it printed. Ctrl-C ends it after it has recorded what it measured."""
     errors = None if verbose else subprocess.PIPE
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
         try:

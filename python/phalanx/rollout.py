@@ -97,7 +97,9 @@ def rollout(
     arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
     steps = to_count("steps", steps)
     if auto_tune and (scan_chunk_size is not None or actions is not None or record):
-        raise TypeError("auto_tune finds the scan_chunk_size of a policy's roll-out: give neither that nor actions nor record")
+        raise TypeError(
+            "auto_tune finds the scan_chunk_size of a policy's roll-out: give neither that nor actions nor record"
+        )
     choices: dict[str, Any] = dict(
         chunk=None if scan_chunk_size is None else to_count("scan_chunk_size", scan_chunk_size),
         policy="random" if policy is None else policy,
