@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sysconfig
 import time
 import tracemalloc
 import warnings
@@ -283,8 +285,8 @@ def _write_json(path: Path, value: object) -> Path:
 def command(binary: FilePath | None = None) -> Path:
     """The ``phalanx`` command, which measures in fresh processes of its own.
 
-    Looked for in this order: ``binary``, the variable ``PHALANX_BIN``, the search path, and the build of the checkout
-    that this package was installed from in place.
+    Looked for in this order: ``binary``, the variable ``PHALANX_BIN``, where ``pip install`` has put it beside this
+    Python, the search path, and the build of the checkout that this package was installed from in place.
     """
     named = binary if binary is not None else os.environ.get("PHALANX_BIN")
     if named:
@@ -292,7 +294,7 @@ def command(binary: FilePath | None = None) -> Path:
         if not os.access(path, os.X_OK):
             raise FileNotFoundError(f"{path} is no program that can be run")
         return path
-    found = shutil.which("phalanx")
+    found = shutil.which("phalanx", path=sysconfig.get_path("scripts")) or shutil.which("phalanx")
     if found:
         return Path(found)
     for folder in Path(__file__).resolve().parents:
@@ -300,8 +302,8 @@ def command(binary: FilePath | None = None) -> Path:
         if (folder / "crates" / "phalanx-cli").is_dir() and os.access(built, os.X_OK):
             return built
     raise FileNotFoundError(
-        "the suite measures with the phalanx command, which was not found: build it with "
-        "`cargo install --path crates/phalanx-cli`, or name it in PHALANX_BIN"
+        "the suite measures with the phalanx command, which `pip install` puts beside Python but was not found: "
+        "build it with `cargo install --path crates/phalanx-cli`, or name it in PHALANX_BIN"
     )
 
 
@@ -369,8 +371,29 @@ def run_suite(
     arguments += ["--compare-baseline"] if compare_baseline else []
     arguments += ["--save-baseline"] if save_baseline else []
     arguments += [] if verbose else ["--quiet"]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=None if verbose else subprocess.PIPE, text=True)
-    if not done.stdout.strip():
-        told = (done.stderr or "").strip()
-        raise RuntimeError(f"the suite ended with exit code {done.returncode}" + (f": {told}" if told else ""))
-    return SuiteReport(json.loads(done.stdout), done.returncode)
+    exit_code, printed, told = _run(arguments, verbose)
+    if not printed.strip():
+        why = f": {told.strip()}" if told.strip() else ""
+        raise RuntimeError(f"the suite ended with exit code {exit_code}{why}")
+    return SuiteReport(json.loads(printed), exit_code)
+
+
+def _run(arguments: Sequence[str], verbose: bool) -> tuple[int, str, str]:
+    """Runs the command: its exit code, and what it printed. Ctrl-C ends it after it has recorded what it measured."""
+    errors = None if verbose else subprocess.PIPE
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+        try:
+            printed, told = process.communicate()
+        except KeyboardInterrupt:
+            # In a terminal it has heard Ctrl-C itself; where only this process was meant, it has not.
+            for seconds, end in ((0.1, process.send_signal), (0.5, lambda _: process.kill())):
+                try:
+                    process.wait(seconds)
+                    break
+                except subprocess.TimeoutExpired:
+                    end(signal.SIGINT)
+            raise
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, printed, told or ""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
-from phalanx import _phalanx
+from phalanx import _phalanx, autotune
 from phalanx.native import to_seed
 from phalanx.settings import setting_text, to_count
 from phalanx.vector import PhalanxVectorEnv
@@ -69,6 +69,7 @@ def rollout(
     actions: npt.ArrayLike | None = None,
     record: bool = False,
     scan_chunk_size: int | None = None,
+    auto_tune: bool = False,
     seed: int | None = None,
     **kwargs: Any,
 ) -> RolloutResult:
@@ -77,7 +78,10 @@ def rollout(
     `env` is an id, for `num_envs` fresh environments (1 if not given) with the keywords of `make_vec`; or a vector
     environment, which goes on from where it is. `record=True` returns all arrays, otherwise there are statistics only,
     which is much faster under a policy. `policy` is `random` if neither a policy nor actions are given. Ctrl-C is heard
-    every `scan_chunk_size` steps. Actions are all checked before the first step is made.
+    within a second. Actions are all checked before the first step is made.
+
+    `auto_tune` finds the chunk size that is fastest here, and the threads of environments that are made here, unless
+    they are given; it takes some seconds and is remembered (see `phalanx.autotune`). Results do not depend on it.
 
     `seed` (0 if not given) is that of the command line: one seed for the whole batch, of which environment `i` has the
     `i`-th stream. It gives other episodes than `reset(seed=...)`, by which environment `i` has the seed `s + i`.
@@ -92,6 +96,10 @@ def rollout(
         raise TypeError("actions and a policy are both given: give one of them")
     arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
     steps = to_count("steps", steps)
+    if auto_tune and (scan_chunk_size is not None or actions is not None or record):
+        raise TypeError(
+            "auto_tune finds the scan_chunk_size of a policy's roll-out: give neither that nor actions nor record"
+        )
     choices: dict[str, Any] = dict(
         chunk=None if scan_chunk_size is None else to_count("scan_chunk_size", scan_chunk_size),
         policy="random" if policy is None else policy,
@@ -100,10 +108,18 @@ def rollout(
         record=record,
     )
     if isinstance(env, str):
+        threads_given = kwargs.get("threads") is not None
         # A chunk of steps is worth all cores, where a single step would not be.
         kwargs = {"autoreset_mode": "SameStep", "threads": _phalanx.cores(), **kwargs}
         first = to_seed(0 if seed is None else seed)
         fresh = PhalanxVectorEnv(env, 1 if num_envs is None else num_envs, _seed=first, **kwargs)
+        if auto_tune:
+            found = _tuned(fresh, choices, threads_given)
+            choices["chunk"] = found["scan_chunk_size"]
+            if found["threads"] != kwargs["threads"]:
+                fresh.close()
+                kwargs["threads"] = found["threads"]
+                fresh = PhalanxVectorEnv(env, fresh.num_envs, _seed=first, **kwargs)
         try:
             return RolloutResult(**fresh._engine.rollout(steps, **choices))
         finally:
@@ -115,4 +131,18 @@ def rollout(
     engine = env.unwrapped._engine
     if engine.needs_seed:
         raise ResetNeeded("call reset before the first roll-out")
+    if auto_tune:
+        choices["chunk"] = _tuned(env.unwrapped, choices, True)["scan_chunk_size"]
     return RolloutResult(**engine.rollout(steps, **choices))
+
+
+def _tuned(env: PhalanxVectorEnv, choices: Mapping[str, Any], threads_given: bool) -> dict[str, Any]:
+    """The chunk size and the threads that are fastest for such environments (constraints cost as much with any)."""
+    return autotune.tune(
+        env.num_envs,
+        env._spec.id,
+        choices["policy"],
+        threads=env._engine.threads if threads_given else None,
+        params=dict(env._build["settings"]),
+        **dict(choices["arguments"]),
+    )

@@ -8,8 +8,8 @@
 >>> results.eval_metrics.mean_return.shape == results.eval_metrics.global_steps.shape
 True
 
-Training runs without Python's lock. It looks for Ctrl-C some twenty times in a second, or after each
-roll-out with its updates where one takes longer.
+Training runs without Python's lock and looks for Ctrl-C some twenty times in a second. A roll-out that is
+interrupted in its midst is undone: the run can go on from where it began.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Wrappers for tools that expect another Gymnasium."""
+"""Wrappers of vector environments: infos as an older Gymnasium had them, and infos with the state."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from phalanx.infos import check_finals, row
 
@@ -46,3 +47,52 @@ class LegacyFinalInfo(VectorWrapper):
                     finals[env]["episode"] = {name: values[env : env + 1] for name, values in episode.items()}
             infos["final_info"], infos["_final_info"] = finals, done
         return obs, rewards, terminations, truncations, infos
+
+
+class StateInfo(VectorWrapper):
+    """Puts the state into the infos: what an environment hides from agents, but not from whoever looks at it.
+
+    `names` are those of states; all if not given. Environments that simulate reactions also tell `ssa_truncated`: where
+    a step has reached `max_reactions_per_step`, so that what was left was put off to the next one. It takes a copy of
+    all states in each step, and so is no part of the environment. In SameStep the states of an end are gone when the
+    step returns, so that mode is refused.
+
+    >>> import phalanx
+    >>> envs = StateInfo(phalanx.make_vec("ccasr-gfp-control", 2), ["F", "H", "U", "F_target"])
+    >>> _, info = envs.reset(seed=0)
+    >>> info["F_target"], info["_F_target"], info["ssa_truncated"]
+    (array([25., 25.]), array([ True,  True]), array([False, False]))
+    """
+
+    def __init__(self, env: VectorEnv, names: Iterable[str] | None = None) -> None:
+        super().__init__(env)
+        inner: Any = env.unwrapped
+        known: tuple[str, ...] = inner._spec.state_names
+        chosen = known if names is None else tuple(names)
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"{inner._spec.id} has no state {name!r}; it has {', '.join(known[:20])}")
+        if inner.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP:
+            raise ValueError("autoreset_mode is SameStep, where the states of an end are gone when a step returns")
+        self._states = inner.state
+        self._places = {name: known.index(name) for name in chosen}
+        self._capped = known.index("capped") if "capped" in known else None
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As that of the environment, with the states of all in the info."""
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return obs, self._with_state(infos)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """As that of the environment, with the states that the step has led to in the info."""
+        obs, rewards, terminations, truncations, infos = self.env.step(actions)
+        return obs, rewards, terminations, truncations, self._with_state(infos)
+
+    def _with_state(self, infos: dict[str, Any]) -> dict[str, Any]:
+        states = self._states()
+        everywhere = np.ones(self.num_envs, np.bool_)
+        for name, place in self._places.items():
+            infos[name], infos[f"_{name}"] = states[:, place].copy(), everywhere
+        if self._capped is not None:
+            infos["ssa_truncated"], infos["_ssa_truncated"] = states[:, self._capped] > 0, everywhere
+        return infos

@@ -154,6 +154,7 @@ mean: float | None = result.return_mean
 def test_a7_stubs_satisfy_a_strict_type_checker(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(USER_SCRIPT)
+    pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -162,6 +163,7 @@ def test_a7_stubs_satisfy_a_strict_type_checker(tmp_path):
 def test_a7_the_package_itself_satisfies_it(tmp_path):
     """Strictly, but for what Gymnasium and others leave untyped."""
     package = Path(phalanx.__file__).parent
+    pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--no-warn-unused-ignores"]
     command += ["--package", "phalanx"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -173,6 +175,7 @@ def test_a7_the_stubs_are_those_of_the_module(tmp_path):
     # The list of names is made by the module itself.
     allowed = tmp_path / "allowed.txt"
     allowed.write_text("phalanx._phalanx.__all__\n")
+    pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy.stubtest", "phalanx._phalanx", "--ignore-disjoint-bases"]
     command += ["--allowlist", str(allowed)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

@@ -8,26 +8,29 @@ from helpers import MODES, actions_for, sync
 
 import phalanx
 
+# Wrappers of observations refuse SAME_STEP, and NormalizeObservation all but NEXT_STEP (`test_c4`).
+NOT_SAME_STEP = [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]
+
 WRAPPERS = {
     # Not in DISABLED: Gymnasium's own environment takes the mask out of the options, so that the wrapper above it forgets
     # the totals of all. `test_b7` and `test_d3` show what it does over ours.
     "RecordEpisodeStatistics": (wrappers.RecordEpisodeStatistics, "CartPole-v1", MODES[:2]),
     "NormalizeObservation": (wrappers.NormalizeObservation, "CartPole-v1", [AutoresetMode.NEXT_STEP]),
-    "NormalizeReward": (wrappers.NormalizeReward, "CartPole-v1", [AutoresetMode.NEXT_STEP]),
+    "NormalizeReward": (wrappers.NormalizeReward, "CartPole-v1", MODES),
     "ClipReward": (lambda env: wrappers.ClipReward(env, 0.0, 0.5), "CartPole-v1", MODES),
     "ClipAction": (wrappers.ClipAction, "Pendulum-v1", MODES),
     "RescaleAction": (lambda env: wrappers.RescaleAction(env, -1.0, 1.0), "Pendulum-v1", MODES),
     "RescaleObservation": (
-        lambda env: wrappers.RescaleObservation(env, 0.0, 1.0), "Pendulum-v1", [AutoresetMode.NEXT_STEP]
+        lambda env: wrappers.RescaleObservation(env, 0.0, 1.0), "Pendulum-v1", NOT_SAME_STEP
     ),
     "TransformReward": (lambda env: wrappers.TransformReward(env, lambda r: 2 * r), "CartPole-v1", MODES),
     "TransformAction": (lambda env: wrappers.TransformAction(env, lambda a: 1 - a), "CartPole-v1", MODES),
     "TransformObservation": (
-        lambda env: wrappers.TransformObservation(env, lambda obs: obs * 2), "CartPole-v1", [AutoresetMode.NEXT_STEP]
+        lambda env: wrappers.TransformObservation(env, lambda obs: obs * 2), "CartPole-v1", NOT_SAME_STEP
     ),
-    "FlattenObservation": (wrappers.FlattenObservation, "CartPole-v1", [AutoresetMode.NEXT_STEP]),
+    "FlattenObservation": (wrappers.FlattenObservation, "CartPole-v1", NOT_SAME_STEP),
     "DtypeObservation": (
-        lambda env: wrappers.DtypeObservation(env, np.float64), "CartPole-v1", [AutoresetMode.NEXT_STEP]
+        lambda env: wrappers.DtypeObservation(env, np.float64), "CartPole-v1", NOT_SAME_STEP
     ),
     "DictInfoToList": (wrappers.DictInfoToList, "CartPole-v1", MODES),
 }

@@ -1,8 +1,13 @@
 """The lab from Python: callables, suites, baselines, records."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,8 +156,16 @@ def test_the_command_is_found_or_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("PHALANX_BIN", str(program))
     assert lab.command() == program
     monkeypatch.delenv("PHALANX_BIN")
+    # What was installed with the package goes before what else is called so.
+    installed = shutil.which("phalanx", path=sysconfig.get_path("scripts"))
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert lab.command() == (program if installed is None else Path(installed))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / name))
     assert lab.command() == program
+    (tmp_path / "scripts").mkdir()
+    beside = Path(shutil.copy2(program, tmp_path / "scripts"))
+    assert lab.command() == beside
+    beside.unlink()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(lab, "__file__", str(tmp_path / "lab.py"))
     with pytest.raises(FileNotFoundError, match="PHALANX_BIN"):
@@ -170,5 +183,57 @@ def test_the_suite_runs_and_finds_itself_equivalent(tmp_path):
     assert (tmp_path / "baseline_results.json").exists()
     assert {record["type"] for record in lab.read_records(tmp_path)} >= {"run", "case"}
     assert lab.read_records(tmp_path, "run")[0]["machine"]
+    again = lab.run_suite(["startup"], compare_baseline=True, **small)
+    assert set(again.comparisons) == {result["name"] for result in again.results} != set()
+    # So few samples tell little apart; what they say is one of the verdicts, and the exit code and the list follow it.
+    verdicts = {found["verdict"] for found in again.comparisons.values()}
+    assert verdicts <= {"regressed", "improved", "equivalent", "inconclusive", "noisy"}
+    assert bool(again.regressions) == ("regressed" in verdicts) == (again.exit_code == 10)
     with pytest.raises(RuntimeError, match="unknown category 'nonsense'"):
         lab.run_suite(["nonsense"], **small)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from phalanx import lab
+sent = []
+def interrupt():
+    time.sleep(1.5)
+    sent.append(time.monotonic())
+    # To the process, not to this thread: the main thread waits for the system, which tells it.
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    lab.run_suite(["environment"], output_dir=sys.argv[1], verbose=False)
+except KeyboardInterrupt:
+    print(time.monotonic() - sent[0])
+"""
+
+
+def test_ctrl_c_ends_the_suite_and_its_processes(tmp_path):
+    try:
+        program = lab.command()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    # Promised is a second; another is for a busy machine.
+    assert done.returncode == 0 and float(done.stdout) < 2.0, done.stderr
+    if os.path.isdir("/proc"):
+        deadline = time.monotonic() + 5
+        while left := measuring(program, tmp_path):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+
+
+def measuring(program, folder):
+    """Processes of the suite that was writing to a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it has just ended
+            continue
+        if str(program) in words and str(folder) in words:
+            found.append(words)
+    return found

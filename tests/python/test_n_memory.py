@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers import actions_for
 
 import phalanx
 from phalanx._phalanx import allocations
@@ -71,6 +72,25 @@ def test_n4_dlpack():
             assert np.shares_memory(view, array) and np.array_equal(view, array)
 
 
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="this NumPy has no such keywords")
+@pytest.mark.parametrize("copy", [True, False])
+def test_n4_dlpack_keywords(copy):
+    env = phalanx.make_vec("CartPole-v1", 8, copy=copy)
+    obs, _ = env.reset(seed=0)
+    versioned = repr(obs.__dlpack__(max_version=(1, 0)))
+    assert "dltensor_versioned" in versioned and "dltensor_versioned" not in repr(obs.__dlpack__())
+    assert "dltensor" in repr(obs.__dlpack__(dl_device=(1, 0), stream=None))
+    shared, copied = np.from_dlpack(obs, copy=False, device="cpu"), np.from_dlpack(obs, copy=True)
+    assert np.shares_memory(shared, obs) and not np.shares_memory(copied, obs)
+    shared[0, 0] = 7.0
+    assert obs[0, 0] == 7.0 and copied[0, 0] != 7.0
+    # No other device, and no stream of one.
+    with pytest.raises((BufferError, ValueError)):
+        obs.__dlpack__(dl_device=(2, 0))
+    with pytest.raises((BufferError, RuntimeError, ValueError)):
+        obs.__dlpack__(stream=1)
+
+
 def test_n4_n6_n7_jax():
     jax = pytest.importorskip("jax")
     env = phalanx.make_vec("CartPole-v1", 8)
@@ -98,6 +118,34 @@ def test_n8_steps_allocate_nothing_in_rust(copy, num_envs, threads, rng):
     # What was counted is what is claimed: a snapshot does allocate.
     env.snapshot()
     assert allocations() > before and len(result) == 5
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        ("TicTacToe-v0", {}),
+        ("ChemicalReactor-v0", {"safety": "monitor"}),
+        ("Pendulum-v1", {"constraints": ["theta_dot<=1:soft:name=speed"]}),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_n8_masks_and_costs_allocate_what_they_return(env_id, kwargs, threads, rng):
+    """The arrays of an info are new, as everything in an info is; there is nothing besides that grows with anything."""
+
+    def per_step(num_envs):
+        env = phalanx.make_vec(env_id, num_envs, copy=False, threads=threads, **kwargs)
+        env.reset(seed=0)
+        made = []
+        for _ in range(60):
+            legal = env.action_masks() if env_id == "TicTacToe-v0" else None
+            actions = actions_for(env, rng) if legal is None else legal.argmax(axis=1)
+            before = allocations()
+            info = env.step(actions)[4]
+            made.append((allocations() - before) / max(len(info), 1))
+        return max(made[20:]), len(info)
+
+    (few, keys), (many, _) = per_step(64), per_step(5_000)
+    assert keys > 0 and few < 4 and many < 4
 
 
 def test_n8_steps_make_few_objects_and_keep_none(rng):

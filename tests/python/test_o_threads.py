@@ -4,6 +4,8 @@ import gc
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -117,17 +119,29 @@ def test_o4_a_forked_child_steps_on():
     assert float(env.step(actions)[0].sum()) == expected
 
 
-def test_o5_ctrl_c_ends_a_rollout():
-    env = phalanx.make_vec("CartPole-v1", 1_000)
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("chunk", [None, 10**9])
+def test_o5_ctrl_c_ends_a_rollout(given, chunk):
+    env = phalanx.make_vec("CartPole-v1", 1_000, threads=1, autoreset_mode="SameStep")
     env.reset(seed=0)
+    steps = 20_000 if given else 10**9
+    actions = np.zeros((steps, 1_000), np.int32) if given else None
     timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        phalanx.rollout(env, 10**9)
+        while True:
+            phalanx.rollout(env, steps, actions=actions, scan_chunk_size=chunk)
+    # Promised is a second; another is for a busy machine.
     assert time.monotonic() - start < 0.2 + 2.0
     assert env.num_steps > 0
     env.step(np.zeros(1_000, int))
+
+
+def test_o5_cutting_a_chunk_changes_nothing():
+    """A chunk that takes long is made in parts, which shows in nothing but that Ctrl-C is heard."""
+    run = [phalanx.rollout("CartPole-v1", 3_000, num_envs=500, seed=3, scan_chunk_size=chunk) for chunk in (7, 3_000)]
+    assert run[0].checksum == run[1].checksum and run[0].episodes == run[1].episodes
 
 
 def resident():
@@ -136,7 +150,32 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def threads_here():
+    return len(os.listdir("/proc/self/task"))
+
+
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+
+
+def in_threads(work, count=4):
+    """Runs `work(number)` in several threads; what it raises there is raised here."""
+    raised = []
+
+    def run(number):
+        try:
+            work(number)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    gc.collect()
+    if raised:
+        raise raised[0]
+
+
+@needs_proc
 def test_memory_stays_flat():
     """A million steps and resets, 100,000 snapshots, and environments that come and go in threads."""
 
@@ -154,12 +193,6 @@ def test_memory_stays_flat():
             if round_ % 3:
                 env.close()
 
-    def burst():
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
-        gc.collect()
-
     def alone(rounds):
         one = phalanx.make("CartPole-v1")
         one.reset(seed=1)
@@ -171,16 +204,113 @@ def test_memory_stays_flat():
                 step(0)
             restore(snapshot())
 
-    burst()
+    in_threads(work)
     alone(1_000)
     before = resident()
-    burst()
+    in_threads(work)
     alone(100_000)
-    burst()
-    gc.collect()
+    in_threads(work)
     assert resident() - before < 10_000_000
 
 
+@needs_proc
+def test_environments_with_threads_of_their_own_come_and_go():
+    """Batches that are large enough for workers, made and dropped in threads: neither memory nor a thread is left."""
+    envs = 4096
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for round_ in range(12):
+            mode = ["NextStep", "SameStep"][round_ % 2]
+            env = phalanx.make_vec("CartPole-v1", envs, threads=2 + round_ % 2, autoreset_mode=mode, copy=round_ % 3 > 0)
+            env.reset(seed=seed)
+            for _ in range(40):
+                env.step(rng.integers(2, size=envs))
+            bytes_ = env.snapshot()
+            env.reset()
+            env.restore(bytes_)
+            phalanx.rollout(env, 50)
+            # The others are left to the garbage collector, in whichever thread it runs.
+            if round_ % 3 == 0:
+                env.close()
+
+    at_first = threads_here()
+    in_threads(work)
+    assert threads_here() == at_first
+    before = resident()
+    for _ in range(3):
+        in_threads(work)
+    assert resident() - before < 20_000_000
+    deadline = time.monotonic() + 5
+    while threads_here() > at_first and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread that has been joined may still be listed for a moment
+    assert threads_here() == at_first
+
+
+HAMMERED = """
+import random, sys, threading, time
+import numpy as np, phalanx
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+
+envs, threads = int(sys.argv[1]), int(sys.argv[2])
+refusals = (RuntimeError, ClosedEnvironmentError, ResetNeeded)
+env, calls, refused, wrong = None, [0], [0], []
+actions = np.zeros(envs, int)
+
+
+def hammer(number):
+    rng = random.Random(number)
+    while time.monotonic() < end and not wrong:
+        here = env
+        work = rng.choice([
+            lambda: here.step(actions)[0].shape == (envs, 4),
+            lambda: here.step(actions)[0].shape == (envs, 4),
+            lambda: here.reset(seed=number)[0].shape == (envs, 4),
+            lambda: here.state().shape == (envs, 4),
+            lambda: here.restore(here.snapshot()) is None,
+            lambda: here.get_param("gravity").shape == (envs,),
+            lambda: here.set_param("gravity", 9.8) is None,
+            lambda: phalanx.rollout(here, 20).steps == 20,
+            lambda: here.close() is None if rng.random() < 0.02 else True,
+        ])
+        try:
+            if not work():
+                wrong.append("a result of the wrong shape")
+            calls[0] += 1
+        except refusals as error:
+            refused[0] += 1
+            if not str(error):
+                wrong.append(f"{type(error).__name__} says nothing")
+        except BaseException as error:
+            wrong.append(repr(error))
+
+
+end = time.monotonic() + 3
+while time.monotonic() < end and not wrong:
+    env = phalanx.make_vec("CartPole-v1", envs, threads=threads)
+    env.reset(seed=0)
+    workers = [threading.Thread(target=hammer, args=(number,)) for number in range(4)]
+    stop, end = end, min(end, time.monotonic() + 0.3)
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    end = stop
+print(calls[0], refused[0], wrong[:3])
+"""
+
+
+@pytest.mark.parametrize(("envs", "threads"), [(16, 1), (4096, 2)])
+def test_o2_an_environment_that_many_threads_hammer_answers_or_refuses(envs, threads):
+    """In a process of its own, since what must not happen is a crash."""
+    command = [sys.executable, "-c", HAMMERED, str(envs), str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    calls, refused, wrong = done.stdout.split(maxsplit=2)
+    assert wrong.strip() == "[]"
+    # Both happened, or nothing was tried.
+    assert int(calls) > 100 and int(refused) > 0
+
+
+@needs_proc
 def test_large_environments_are_given_back():
     for _ in range(3):
         env = phalanx.make_vec("CartPole-v1", 200_000)

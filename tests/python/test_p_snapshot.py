@@ -52,6 +52,25 @@ def test_p_going_back_gives_the_same_again(env_id, kwargs, mode):
     assert run(other, 200, 2) == first
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("taken", "restored"), [(1, 2), (2, 1), (2, 5), (5, 3)])
+def test_p_the_number_of_threads_is_no_part_of_a_snapshot(mode, taken, restored):
+    """With as many environments as give each thread work."""
+    env, other = (
+        phalanx.make_vec("CartPole-v1", 3000, autoreset_mode=mode, threads=threads) for threads in (taken, restored)
+    )
+    assert (env._engine.threads, other._engine.threads) == (taken, restored)
+    env.reset(seed=0)
+    run(env, 30, 1)
+    if mode.value == "Disabled":
+        env.reset()
+    snapshot = env.snapshot()
+    other.restore(snapshot)
+    assert other.snapshot() == snapshot
+    assert run(other, 60, 2) == run(env, 60, 2)
+    assert other.snapshot() == env.snapshot()
+
+
 @pytest.mark.parametrize(("env_id", "kwargs"), ENVS)
 def test_p_some_environments_go_back(env_id, kwargs):
     env, twin = (phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs) for _ in range(2))

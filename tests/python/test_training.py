@@ -2,6 +2,7 @@
 
 import copy
 import io
+import json
 import os
 import pickle
 import signal
@@ -285,6 +286,59 @@ def test_ctrl_c_stops_soon_and_keeps_the_checkpoint(tmp_path, agent, num_envs):
     assert run.load_checkpoint(None).global_step == int(step)
 
 
+IN_THE_MIDST = """
+import json, signal, sys, threading, time, phalanx
+config = phalanx.create_config(*sys.argv[1:3], seed=1, **json.loads(sys.argv[3]))
+begun, sent = threading.Event(), []
+def interrupt():
+    begun.wait()
+    time.sleep(0.3)
+    sent.append(time.monotonic())
+    signal.raise_signal(signal.SIGINT)
+def progress(now):
+    begun.set()
+if sys.argv[5] == "evaluation":
+    begun.set()
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    phalanx.train_and_evaluate(config, run_dir=sys.argv[4], progress=progress)
+except KeyboardInterrupt as stopped:
+    print(time.monotonic() - sent[0], stopped.results.agent_state.global_step)
+"""
+
+# A roll-out with its updates takes many seconds, or an evaluation does, and not for the sake of what it computes.
+LONG_UNITS = [
+    ("CartPole-v1", "ppo", {"num_envs": 512, "rollout_steps": 512, "num_epochs": 150, "total_timesteps": 10**9}),
+    ("CartPole-v1", "pqn", {"num_envs": 512, "rollout_steps": 512, "num_epochs": 20, "total_timesteps": 10**9}),
+]
+LONG_EVALUATION = (
+    "Pendulum-v1", "ppo",
+    {
+        "num_envs": 4, "rollout_steps": 16, "num_minibatches": 2, "steps_per_env": 160, "eval_frequency": 16,
+        "env__max_steps": 10**8,
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("env", "agent", "settings", "where"),
+    [*((*unit, "unit") for unit in LONG_UNITS), (*LONG_EVALUATION, "evaluation")],
+)
+def test_ctrl_c_is_heard_in_the_midst(tmp_path, env, agent, settings, where):
+    run_dir = tmp_path / "run"
+    command = [sys.executable, "-c", IN_THE_MIDST, env, agent, json.dumps(settings), str(run_dir), where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    seconds, step = done.stdout.split()
+    # Promised is a second; another is for a busy machine.
+    assert float(seconds) < 2.0
+    run = phalanx.load_run(run_dir)
+    assert run.metadata["status"] == "interrupted"
+    # What was begun is undone: there are whole roll-outs only, and the run can go on from the last.
+    unit = settings["num_envs"] * settings["rollout_steps"]
+    assert run.load_checkpoint(None).global_step == int(step) and int(step) % unit == 0 and int(step) > 0
+
+
 EVALUATED = """
 import signal, threading, time, phalanx
 config = phalanx.create_eval_config("Pendulum-v1", "random", eval_rollouts=64, env__max_steps=10**8)
@@ -322,6 +376,44 @@ NOW = {
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+def test_a_real_terminal_shows_the_line(tmp_path):
+    """A child whose standard error is a terminal of 60 columns: one line, redrawn, no wider, gone in the end."""
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+    script = """
+import phalanx
+config = phalanx.create_config("CartPole-v1", "ppo", num_envs=8, total_timesteps=10**9)
+seconds = __import__("time").monotonic() + 2.5
+line = phalanx.training.ProgressLine("ppo on CartPole-v1")
+assert line.mode == "terminal"
+with line as show:
+    def progress(now):
+        show(now)
+        return __import__("time").monotonic() < seconds
+    phalanx.train_and_evaluate(config, root=None, progress=progress)
+"""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 60)) if hasattr(termios, "tcsetwinsize") else None
+    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm"}
+    child = subprocess.Popen([sys.executable, "-c", script], stderr=theirs, stdin=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    assert child.wait(timeout=30) == 0, seen
+    lines = [line for line in seen.decode().split("\r") if line]
+    drawn = [line.removesuffix("\x1b[K") for line in lines if line != "\x1b[K"]
+    assert len(drawn) >= 3 and "\n" not in "".join(lines)
+    assert all(line.startswith("Step ") and len(line) <= 59 for line in drawn)
+    assert len(set(drawn)) > 1 and lines[-1] == "\x1b[K"
 
 
 def test_a_terminal_has_one_line_that_is_overwritten_and_removed():

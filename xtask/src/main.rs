@@ -28,6 +28,7 @@ Commands:
                   install and test the Python package
   book            Build the documentation site into target/book
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
+  python          Only install and test the Python package
   python-speed    Measure the Python package beside Gymnasium and EnvPool, and say whether it is as fast as promised
   autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
@@ -45,6 +46,11 @@ fn main() -> ExitCode {
             run.finish()
         }
         ["oracles"] => oracles(),
+        ["python"] => {
+            let mut run = Run::new(4);
+            package::steps(&Workspace::of_this_program(), &mut run);
+            run.finish()
+        }
         ["python-speed"] => {
             let mut run = Run::new(1);
             run.step("speed through Python", || package::speed(&Workspace::of_this_program()));
@@ -68,7 +74,7 @@ fn main() -> ExitCode {
 
 fn every_test() -> ExitCode {
     let workspace = Workspace::of_this_program();
-    let mut run = Run::new(17);
+    let mut run = Run::new(18);
     run.step("formatting", || {
         workspace.require_component("fmt", "rustfmt")?;
         workspace.cargo("fmt --all --check")

@@ -11,7 +11,7 @@ use crate::workspace::{Workspace, run};
 /// Python's test runner, which ends a test that hangs, with a trace of where.
 pub(crate) const PYTEST: [&str; 6] = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--timeout=300"];
 
-/// Three steps: what a user does first, what needs small libraries only, and what needs torch.
+/// Four steps: what a user does first, what needs small libraries only, other versions of Python, and what needs torch.
 pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
     let tests = workspace.root.join("tests").join("python");
     let mut wheel = None;
@@ -28,6 +28,7 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
         let arguments = PYTEST.iter().chain(&["--ignore"]).map(Into::into);
         test(workspace, &interpreter, arguments.chain([torch, tests.clone()]))
     });
+    run.step("Python versions", || test_versions(workspace, wheel.as_deref()));
     // torch is larger than all else, and where it does not install its tests are left out, aloud.
     run.step("Python package with torch", || {
         let venv = workspace.target.join("venv-torch");
@@ -43,6 +44,52 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
             }
         }
     });
+}
+
+/// Tests of what depends on the versions of Python, NumPy and Gymnasium: the rows of the checklist but for those that need
+/// other libraries or time. Together they take some ten seconds.
+const VERSION_TESTS: [&str; 15] = [
+    "test_a_shape.py",
+    "test_b_step.py",
+    "test_c_autoreset.py",
+    "test_d_info.py",
+    "test_doctests.py",
+    "test_e_seeding.py",
+    "test_f_registration.py",
+    "test_g_checker.py",
+    "test_g_single.py",
+    "test_h_wrappers.py",
+    "test_lazy_imports.py",
+    "test_l_safety.py",
+    "test_n_memory.py",
+    "test_p_snapshot.py",
+    "test_rollout.py",
+];
+
+/// The same wheel with the other Pythons of this machine: the oldest with the oldest libraries, the others with the newest.
+/// Which Pythons a machine has is its own matter, so having none is said and no failure.
+fn test_versions(workspace: &Workspace, wheel: Option<&Path>) -> Result<(), String> {
+    let tests = workspace.root.join("tests").join("python");
+    let pythons = python::others();
+    if pythons.is_empty() {
+        println!("NOT TESTED, because there is no other Python here from 3.10 on");
+    }
+    for (i, (python, version)) in pythons.iter().enumerate() {
+        let libraries = if i == 0 { "oldest" } else { "newest" };
+        let minor = python::minor(version).ok_or_else(|| format!("{version} is no version of Python"))?;
+        println!("Python {version} with the {libraries} libraries");
+        let venv = workspace.target.join(format!("venv-3.{minor}-{libraries}"));
+        let requirements = tests.join(format!("requirements-{libraries}.txt"));
+        match python::prepare_with(python, version, &venv, &[requirements]) {
+            Ok(interpreter) => {
+                install(workspace, &interpreter, wheel)?;
+                let chosen = VERSION_TESTS.iter().map(|name| tests.join(name));
+                workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain(chosen))?;
+            }
+            Err(why) => println!("NOT TESTED with Python {version}, because its libraries do not install here: {why}"),
+        }
+    }
+    Ok(())
 }
 
 /// Measures what the package promises of its speed, beside Gymnasium and, where it installs, EnvPool.
@@ -77,7 +124,13 @@ import phalanx
 env = phalanx.make_vec('CartPole-v1', 4)
 env.reset(seed=0)
 env.step([0, 1, 0, 1])
-print('phalanx', phalanx.__version__, phalanx.rollout('CartPole-v1', 100).steps)";
+print('phalanx', phalanx.__version__, phalanx.rollout('CartPole-v1', 100).steps)
+# What the package brings, and not what happens to be on this machine.
+import os, sysconfig
+os.environ.update(PATH='', PHALANX_BIN='')
+assert str(phalanx.lab.command().parent) == sysconfig.get_path('scripts'), phalanx.lab.command()
+suite = phalanx.lab.run_suite(['startup'], output_dir='suite-alone', pairs=2, samples=2, sample_ms=1, verbose=False)
+print('the suite has', len(suite.results), 'results')";
     let wheel = wheel.ok_or("not run, because the package was not built")?;
     let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall"];
     workspace.run(interpreter, arguments.map(Into::into).into_iter().chain([wheel.to_owned()]))?;

@@ -18,6 +18,16 @@ const TOO_OLD: i32 = 3;
 pub(crate) fn prepare(venv: &Path, requirements: &[PathBuf]) -> Result<PathBuf, String> {
     let python = system_python();
     let version = probe(python)?;
+    prepare_with(Path::new(python), &version, venv, requirements)
+}
+
+/// The same with a certain Python of a known version.
+pub(crate) fn prepare_with(
+    python: &Path,
+    version: &str,
+    venv: &Path,
+    requirements: &[PathBuf],
+) -> Result<PathBuf, String> {
     let mut wanted = format!("# Python {version}\n");
     for file in requirements {
         wanted += &fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
@@ -43,6 +53,34 @@ pub(crate) fn prepare(venv: &Path, requirements: &[PathBuf]) -> Result<PathBuf, 
     run(&mut install)?;
     fs::write(&stamp, wanted).map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(interpreter)
+}
+
+/// The other Pythons of this machine that the package is for, the oldest first, one of each minor version: those on the
+/// search path (`python3.12`) and those of pyenv.
+pub(crate) fn others() -> Vec<(PathBuf, String)> {
+    let named = (10..20).map(|minor| PathBuf::from(format!("python3.{minor}")));
+    let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| std::env::home_dir().map(|home| home.join(".pyenv")));
+    let installed = root.and_then(|root| fs::read_dir(root.join("versions")).ok()).into_iter().flatten().flatten();
+    let installed = installed.map(|folder| folder.path().join("bin").join("python3"));
+    let own = version(system_python()).ok().flatten();
+    let mut found: Vec<(PathBuf, String)> = Vec::new();
+    for python in named.chain(installed) {
+        // Those that cannot be started, are too old or make no environments are none.
+        let Some(version) = python.to_str().and_then(|python| version(python).ok().flatten()) else { continue };
+        let known =
+            own.iter().chain(found.iter().map(|(_, version)| version)).any(|known| minor(known) == minor(&version));
+        if !known {
+            found.push((python, version));
+        }
+    }
+    found.sort_by_key(|(_, version)| minor(version));
+    found
+}
+
+/// 12 of "3.12.1".
+pub(crate) fn minor(version: &str) -> Option<u32> {
+    version.split('.').nth(1).and_then(|minor| minor.parse().ok())
 }
 
 fn system_python() -> &'static str {

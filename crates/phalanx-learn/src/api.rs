@@ -4,7 +4,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
@@ -19,6 +18,7 @@ use crate::run::directory::{
 };
 use crate::run::episodes::{Episode, Origin};
 use crate::state::State;
+use crate::stop::Stop;
 use crate::trainer::{self, Progress};
 
 /// What only the program knows of itself and its machine.
@@ -59,6 +59,12 @@ pub trait Observer {
 
     /// Something is not as it should be, but the run goes on.
     fn warning(&mut self, _: &str) {}
+
+    /// Who may want the run to end where it would not be asked for long: in the midst of a roll-out, of its updates, of an
+    /// evaluation. What is cut short is undone, and [`progress`](Self::progress) is to answer `false` afterwards.
+    fn stop(&self) -> Stop {
+        Stop::default()
+    }
 }
 
 impl<F: FnMut(&Progress) -> bool> Observer for F {
@@ -326,7 +332,8 @@ fn session(
         }
         observer.borrow_mut().progress(progress)
     };
-    let trained = trainer::train(&executed, environments, &mut folder, resume_from, &mut told);
+    let stop = observer.borrow().stop();
+    let trained = trainer::train(&executed, environments, &mut folder, resume_from, &mut told, stop);
 
     let mut run_dir = None;
     let mut noted = Ok(());
@@ -368,8 +375,8 @@ pub struct EvalOptions<'a> {
     pub save_episodes: Option<&'a Path>,
     /// For the metadata of that folder.
     pub host: Host,
-    /// Set by another thread, it ends the evaluation with [`Error::Interrupted`].
-    pub stop: Option<&'a AtomicBool>,
+    /// Who may want it to end, with [`Error::Interrupted`].
+    pub stop: Stop,
 }
 
 /// What came out of an evaluation. Deviations are those of the numbers themselves.
@@ -457,7 +464,7 @@ pub fn evaluate(
     let pool = trainer::pool(config)?;
     let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
     let keep = return_episodes || save_episodes.is_some();
-    let found = trainer::evaluate_agent_unless(config, environments, &pool, agent.as_mut(), 0, keep, stop)?;
+    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep, &stop)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;

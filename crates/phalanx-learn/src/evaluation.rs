@@ -1,14 +1,12 @@
 //! How good an agent is: whole episodes with its best actions, apart from everything that it learns with.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, ObsMut, Reset, StepBuffers};
 use phalanx_core::space::{ActionMask, ActionSpace};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::learner::{Greedy, Report};
 use crate::run::episodes::{self, Episode};
+use crate::stop::Stop;
 use crate::world::World;
 
 /// The episodes of an evaluation, one of each environment.
@@ -177,16 +175,16 @@ impl Choice {
 ///
 /// An episode that lasts longer than `max_steps` is cut there.
 pub fn evaluate(world: &mut World, agent: &mut dyn Greedy, max_steps: u32, keep_episodes: bool) -> Result<Evaluation> {
-    evaluate_unless(world, agent, max_steps, keep_episodes, None)
+    evaluate_unless(world, agent, max_steps, keep_episodes, &Stop::default())
 }
 
-/// [`evaluate`], but ends with [`Error::Interrupted`] soon after somebody has set `stop`.
+/// [`evaluate`], but ends with [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` wants it to.
 pub(crate) fn evaluate_unless(
     world: &mut World,
     agent: &mut dyn Greedy,
     max_steps: u32,
     keep_episodes: bool,
-    stop: Option<&AtomicBool>,
+    stop: &Stop,
 ) -> Result<Evaluation> {
     let (num_envs, dim) = (world.num_envs(), world.obs_dim());
     let mut choice = Choice::of(&world.spec().action, world.num_envs());
@@ -213,9 +211,7 @@ pub(crate) fn evaluate_unless(
     let mut report = Report::default();
     let mut ended = vec![false; num_envs];
     for _ in 0..max_steps {
-        if stop.is_some_and(|stop| stop.load(Relaxed)) {
-            return Err(Error::Interrupted);
-        }
+        stop.check()?;
         agent.act(world.obs(), world.masks(), choice.out());
         world.step(choice.actions(), &mut report)?;
         report.clear();

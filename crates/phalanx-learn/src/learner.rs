@@ -6,6 +6,7 @@ use phalanx_core::batch::ActionsMut;
 
 use crate::error::{Error, Result};
 use crate::state::State;
+use crate::stop::Stop;
 
 /// How long a run is, which settings that are shares of it refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,9 @@ pub trait Learner: Send {
 
     /// Learns on for one unit of its work (a roll-out with its updates, a block of steps), but not beyond
     /// `last_step` steps of all environments unless a unit does not fit; what happened is added to `report`.
+    ///
+    /// A unit that may take long fails with [`Error::Interrupted`] soon after the report's `stop` wants it to; what was
+    /// learnt by then is of no use but to be restored to an earlier state.
     fn advance(&mut self, last_step: u64, report: &mut Report) -> Result<()>;
 
     /// Learns once more from what it has kept (the last roll-out, the buffer) without a step, so that updates can be
@@ -81,6 +85,8 @@ pub struct Report {
     metrics: Vec<(Cow<'static, str>, Mean)>,
     /// Returns, lengths and costs of the episodes that ended.
     pub episodes: Vec<EndedEpisode>,
+    /// Who may want a unit to end in its midst.
+    pub stop: Stop,
 }
 
 /// An episode that ended in training.
@@ -150,7 +156,7 @@ impl Report {
             length: *length,
             cost: *cost,
         });
-        Ok(Self { metrics, episodes: episodes.collect() })
+        Ok(Self { metrics, episodes: episodes.collect(), stop: Stop::default() })
     }
 
     /// Starts a new interval.

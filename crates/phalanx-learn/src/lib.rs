@@ -33,6 +33,7 @@
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
 //! | [`run`] | settings of a run, and everything it leaves on disk |
+//! | `stop` | who wants work to end in its midst |
 //! | [`sweep`] | which runs a sweep consists of |
 //! | [`state`] | named arrays and values: what a run needs to go on |
 //! | [`tabular`] | what learns with tables |
@@ -52,6 +53,7 @@ pub mod random;
 pub mod returns;
 pub mod run;
 pub mod state;
+mod stop;
 pub mod sweep;
 pub mod tabular;
 pub mod trainer;
@@ -65,3 +67,4 @@ pub use environments::Environments;
 pub use error::{Error, Result};
 pub use run::config::{Config, create_config, create_eval_config};
 pub use run::directory::load_run;
+pub use stop::Stop;

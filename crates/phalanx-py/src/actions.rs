@@ -145,10 +145,17 @@ fn beyond(at: usize, index: impl Display) -> PyErr {
     PyValueError::new_err(format!("the action at place {at} is {index}, but must be one of the action space"))
 }
 
+// What the slices below rely on. `in_order` has shown that the memory is aligned and holds as many numbers of the type, and
+// the array stays alive and in place, since we hold a reference and nothing is called meanwhile that could resize it. While
+// a slice lives, this thread is attached to the interpreter and calls nothing of Python, so no Python code writes. Code
+// that has let go of the interpreter (a NumPy kernel or another extension in another thread) could: that is a data race of
+// its caller, as with any reader of a NumPy array, which we cannot exclude. It can spoil the numbers, not what follows from
+// them: they are copied once, any bits are a number, and the engine checks the copy.
+
 fn read_indices(array: &Bound<'_, PyUntypedArray>, indices: &mut Vec<i32>) -> PyResult<()> {
     indices.clear();
     if let Some(array) = in_order::<i64>(array) {
-        // SAFETY: nobody writes to the array while this thread has the interpreter.
+        // SAFETY: aligned, alive and of this type; no Python code runs while the slice lives, see above.
         let given = unsafe { array.as_slice() }?;
         indices.extend(given.iter().map(|index| *index as i32));
         // The fold has no early exit, so it runs in lanes; only bad input pays for the search.
@@ -167,7 +174,7 @@ fn read_indices(array: &Bound<'_, PyUntypedArray>, indices: &mut Vec<i32>) -> Py
 fn read_values(array: &Bound<'_, PyUntypedArray>, values: &mut Vec<f32>) -> PyResult<()> {
     values.clear();
     if let Some(array) = in_order::<f32>(array) {
-        // SAFETY: nobody writes to the array while this thread has the interpreter.
+        // SAFETY: aligned, alive and of this type; no Python code runs while the slice lives, see above.
         values.extend_from_slice(unsafe { array.as_slice() }?);
     } else if let Some(array) = in_order::<f64>(array) {
         // SAFETY: as above.

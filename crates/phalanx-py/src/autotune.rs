@@ -1,8 +1,6 @@
 //! Auto-tuning: what `phalanx.autotune` is made of.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::batch::BatchConfig;
@@ -14,6 +12,7 @@ use phalanx_learn::Config;
 use phalanx_workbench::tuning::{self, Tunable};
 use pyo3::prelude::*;
 
+use crate::signals::Signals;
 use crate::{lab, learn};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -23,19 +22,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// What Python has raised during a search.
-type Raised = Rc<RefCell<Option<PyErr>>>;
-
-/// The time between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
-
 /// How often a search says how far it is.
 const TELL: Duration = Duration::from_secs(2);
 
 /// A subject whose loops look at Python's signals, so that Ctrl-C ends a search.
 struct Interruptible<'a> {
     subject: &'a dyn Subject,
-    raised: Raised,
+    signals: Signals,
 }
 
 impl Subject for Interruptible<'_> {
@@ -69,26 +62,19 @@ impl Subject for Interruptible<'_> {
 
     fn start(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Loop>> {
         let inner = self.subject.start(num_envs, threads)?;
-        Ok(Box::new(Watched { inner, raised: self.raised.clone(), last: Instant::now() }))
+        Ok(Box::new(Watched { inner, signals: self.signals.clone() }))
     }
 }
 
 /// A loop between whose samples signals are looked at: a look takes no part of a sample's time worth telling.
 struct Watched {
     inner: Box<dyn Loop>,
-    raised: Raised,
-    last: Instant,
+    signals: Signals,
 }
 
 impl Loop for Watched {
     fn advance(&mut self, steps: usize, chunk: usize) -> phalanx_lab::Result<Work> {
-        if self.last.elapsed() >= LOOK {
-            if let Err(error) = Python::attach(|py| py.check_signals()) {
-                *self.raised.borrow_mut() = Some(error);
-            }
-            self.last = Instant::now();
-        }
-        if self.raised.borrow().is_some() {
+        if self.signals.heard() {
             return Err(phalanx_lab::Error::Subject("the search was interrupted".to_owned()));
         }
         self.inner.advance(steps, chunk)
@@ -102,9 +88,8 @@ fn say(tell: Option<&Py<PyAny>>, text: &str) -> PyResult<()> {
 }
 
 /// Tunes with the user's cache, without Python's lock; tells of the cache and of the search.
-fn tuned(request: &Request<'_>, tell: Option<&Py<PyAny>>) -> PyResult<Tuned> {
-    let raised = Raised::default();
-    let subject = Interruptible { subject: request.subject, raised: raised.clone() };
+fn tuned(request: &Request<'_>, signals: &Signals, tell: Option<&Py<PyAny>>) -> PyResult<Tuned> {
+    let subject = Interruptible { subject: request.subject, signals: signals.clone() };
     let mut last = Instant::now();
     let mut observer = |Event::Round { what, round, left }: Event| {
         if last.elapsed() < TELL {
@@ -113,11 +98,11 @@ fn tuned(request: &Request<'_>, tell: Option<&Py<PyAny>>) -> PyResult<Tuned> {
         last = Instant::now();
         let candidates = if left == 1 { "candidate" } else { "candidates" };
         if let Err(error) = say(tell, &format!("autotune: {what}, round {round}, {left} {candidates} left\n")) {
-            *raised.borrow_mut() = Some(error);
+            signals.raise(error);
         }
     };
     let found = tune(&Request { subject: &subject, ..*request }, CacheFile::of_user().as_ref(), &mut observer);
-    if let Some(error) = raised.take() {
+    if let Some(error) = signals.take() {
         return Err(error);
     }
     let found = found.map_err(lab::raised)?;
@@ -128,9 +113,10 @@ fn tuned(request: &Request<'_>, tell: Option<&Py<PyAny>>) -> PyResult<Tuned> {
 /// The same run with the chunk size and the threads that are fastest here.
 pub(crate) fn for_training(py: Python<'_>, config: Config, tell: Option<Py<PyAny>>) -> PyResult<Config> {
     py.detach(|| {
-        let tunable = tuning::of_run(&config).map_err(learn::raised_by_workbench)?;
+        let signals = Signals::new();
+        let tunable = tuning::of_run(&config).map_err(learn::raised_by_workbench)?.stopped_by(signals.stop());
         let request = Request { threads: config.run.threads, ..tunable.request(config.run.num_envs, None) };
-        let tuned = tuned(&request, tell.as_ref())?;
+        let tuned = tuned(&request, &signals, tell.as_ref())?;
         say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
         Ok(tuning::tuned_run(config, &tuned))
     })
@@ -153,16 +139,18 @@ fn suggest(
     tell: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     py.detach(|| {
+        let signals = Signals::new();
         let config = BatchConfig { settings: params, ..BatchConfig::default() };
         let tunable = Tunable::new(&env, &config, &agent, &settings, num_envs, buffer_size)
-            .map_err(learn::raised_by_workbench)?;
+            .map_err(learn::raised_by_workbench)?
+            .stopped_by(signals.stop());
         let request = Request {
             force,
             threads,
             time_budget: time_budget.map(Duration::from_secs_f64),
             ..tunable.request(num_envs, buffer_size)
         };
-        let tuned = tuned(&request, tell.as_ref())?;
+        let tuned = tuned(&request, &signals, tell.as_ref())?;
         say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
         Ok(serde_json::to_string(&tuned).expect("plain data"))
     })

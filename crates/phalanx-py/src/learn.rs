@@ -1,10 +1,7 @@
 //! Training and evaluation: what `phalanx.training` and `phalanx.results` are made of.
 
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use phalanx_lab::build_info::Git;
@@ -15,8 +12,8 @@ use phalanx_learn::run::episodes::{Actions, Episode};
 use phalanx_learn::state::{Array, Data, State};
 use phalanx_learn::trainer::Progress;
 use phalanx_learn::{
-    Config, Error, EvalOptions, Host, Observer, TrainOptions, TrainingResults, create_eval_config, evaluate, resume,
-    train_and_evaluate,
+    Config, Error, EvalOptions, Host, Observer, Stop, TrainOptions, TrainingResults, create_eval_config, evaluate,
+    resume, train_and_evaluate,
 };
 use phalanx_workbench::Registered;
 use phalanx_workbench::tuning::is_wanted_by_variable;
@@ -27,6 +24,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::signals::{LOOK, Signals};
 use crate::{autotune, error};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -305,26 +303,22 @@ fn steps<'py>(py: Python<'py>, counts: &[u64]) -> Bound<'py, PyAny> {
     counts.iter().map(|count| *count as i64).collect::<Vec<_>>().into_pyarray(py).into_any()
 }
 
-/// How often a run lets Python in: often enough for Ctrl-C to feel immediate, seldom enough to cost nothing.
-const LOOK: Duration = Duration::from_millis(50);
-
 /// Lets Python see how a run goes on, and ends it when a signal handler raises or the callback wants it to.
 struct Watcher {
     callback: Option<Py<PyAny>>,
     last: Option<Instant>,
     run_dir: Option<PathBuf>,
     /// What was raised meanwhile, to be raised again after the run has stored what it has.
-    raised: Option<PyErr>,
+    signals: Signals,
 }
 
 impl Watcher {
     fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { callback, last: None, run_dir: None, raised: None }
+        Self { callback, last: None, run_dir: None, signals: Signals::new() }
     }
 
     fn look(&self, now: &Progress) -> PyResult<bool> {
         Python::attach(|py| {
-            py.check_signals()?;
             let Some(callback) = &self.callback else { return Ok(true) };
             let told = PyDict::new(py);
             told.set_item("global_step", now.global_step)?;
@@ -345,7 +339,7 @@ impl Watcher {
 
 impl Observer for Watcher {
     fn progress(&mut self, now: &Progress) -> bool {
-        if self.raised.is_some() {
+        if self.signals.heard() {
             return false;
         }
         let is_over = now.global_step >= now.total;
@@ -355,7 +349,7 @@ impl Observer for Watcher {
         let answer = self.look(now);
         self.last = Some(Instant::now());
         answer.unwrap_or_else(|error| {
-            self.raised = Some(error);
+            self.signals.raise(error);
             false
         })
     }
@@ -366,8 +360,12 @@ impl Observer for Watcher {
 
     fn warning(&mut self, warning: &str) {
         if let Err(error) = Python::attach(|py| warn(py, warning)) {
-            self.raised = Some(error);
+            self.signals.raise(error);
         }
+    }
+
+    fn stop(&self) -> Stop {
+        self.signals.stop()
     }
 }
 
@@ -385,7 +383,7 @@ type Ended = (Trained, Option<Py<PyAny>>);
 
 fn ended(py: Python<'_>, trained: phalanx_learn::Result<TrainingResults>, watcher: Watcher) -> PyResult<Ended> {
     let trained = Trained(trained.map_err(raised)?);
-    Ok((trained, watcher.raised.map(|error| error.into_value(py).into_any())))
+    Ok((trained, watcher.signals.take().map(|error| error.into_value(py).into_any())))
 }
 
 /// Trains and evaluates, with neither Python's lock nor its help; looks at signals all the while.
@@ -455,30 +453,14 @@ fn evaluate_agent<'py>(
     save_episodes: Option<PathBuf>,
 ) -> PyResult<Bound<'py, PyDict>> {
     Registered::find(&config.0.env.name).map_err(raised_by_workbench)?;
-    let (stop, agent_state) = (AtomicBool::new(false), agent_state.map(|state| state.0.clone()));
-    let play = || {
+    let (signals, agent_state) = (Signals::new(), agent_state.map(|state| state.0.clone()));
+    let found = py.detach(|| {
         let environments = Registered::find(&config.0.env.name).expect("it was found");
-        let save_episodes = save_episodes.as_deref();
-        let options = EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop: Some(&stop) };
+        let (save_episodes, stop) = (save_episodes.as_deref(), signals.stop());
+        let options = EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop };
         evaluate(&config.0, &environments, options)
-    };
-    // Only the thread that Python is in hears signals, so the episodes are played in another.
-    let (found, interrupt) = py.detach(|| {
-        std::thread::scope(|scope| {
-            let player = scope.spawn(play);
-            let (mut interrupt, start) = (None, Instant::now());
-            while !player.is_finished() {
-                // What is over soon is not waited for; whoever plays long is looked at now and then.
-                std::thread::sleep(LOOK.min(start.elapsed() / 16));
-                if interrupt.is_none() && start.elapsed() >= LOOK {
-                    interrupt = Python::attach(|py| py.check_signals()).err();
-                    stop.store(interrupt.is_some(), Relaxed);
-                }
-            }
-            (player.join().unwrap_or_else(|panic| resume_unwind(panic)), interrupt)
-        })
     });
-    if let Some(interrupt) = interrupt {
+    if let Some(interrupt) = signals.take() {
         return Err(interrupt);
     }
     let found = found.map_err(raised)?;

@@ -2,6 +2,17 @@
 //!
 //! Python sees a thin layer of classes (`python/phalanx`) over this module; everything that touches many
 //! environments happens here, without the interpreter's lock.
+//!
+//! No state is shared between environments: each has its batch, its arrays and its threads behind a mutex of its own, and
+//! its random numbers are functions of its seed. What a process has once, for all of them:
+//!
+//! - the counts of the allocator (`lab`), atomic, which only tests and the lab's memory figures read;
+//! - tables that are computed when they are first needed and never change (the perfect moves of tic-tac-toe), and the list
+//!   of environments, which is constant;
+//! - per thread, whether a thread is at work in a pool, so that pools do not wait for each other;
+//! - the lab's open logs, of which a process of Python has none unless it asks for one;
+//! - the module's classes and interned names, and NumPy's table of functions, which PyO3 and `numpy` fill once under
+//!   their own locks.
 
 // The functions of the module are documented where Python users look: in the stubs and the Python classes.
 #![allow(missing_docs)]
@@ -18,6 +29,7 @@ mod memory;
 mod recipe;
 mod render;
 mod rollout;
+mod signals;
 
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Many steps in one call: under a built-in policy or an array of actions, with all arrays or statistics only.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use numpy::{IntoPyArray, PyArrayMethods};
 use phalanx_core::batch::{Autoreset, Batch, Reset, StepOut};
@@ -16,7 +16,10 @@ use crate::engine::Inner;
 use crate::error::to_python;
 use crate::frame::{Hidden, Layout, ObsVec};
 
-/// Makes `steps` steps; Ctrl-C is heard after every `chunk` of them.
+/// How long the engine works before Ctrl-C is looked for, about.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Makes `steps` steps in chunks of `chunk`; one that takes long is cut, so that Ctrl-C is heard.
 pub(crate) fn run<'py>(
     py: Python<'py>,
     inner: &mut Inner,
@@ -39,12 +42,15 @@ pub(crate) fn run<'py>(
     let mut made = 0;
     if actions.is_none() && !record {
         inner.rollout_of(policy, arguments).map_err(to_python)?.1.take_stats();
+        let mut pace = Pace::default();
         while made < steps {
-            let now = chunk.min(steps - made);
+            let now = pace.steps().min(chunk).min(steps - made);
+            let start = Instant::now();
             inner.run(py, |inner| {
                 let (batch, rollout) = inner.rollout_of(policy, arguments)?;
                 batch.advance(rollout, now)
             })?;
+            pace.note(now, start.elapsed());
             made += now;
             if let Err(interrupt) = py.check_signals() {
                 inner.run(py, |inner| inner.catch_up(made as u64))?;
@@ -75,17 +81,20 @@ pub(crate) fn run<'py>(
         let masked = given.is_some() && inner.batch()?.spec().action_mask == ActionMask::Binding;
         let before = masked.then(|| inner.batch().map(Batch::snapshot)).transpose()?;
         while made < steps {
-            let now = made..steps.min(made + chunk);
-            made = now.end;
-            inner.run(py, |inner| {
-                let done = now.into_iter().try_for_each(|step| {
+            let (end, start) = (steps.min(made + chunk), Instant::now());
+            made = inner.run(py, |inner| {
+                let mut step = made;
+                while step < end && (step == made || start.elapsed() < PATIENCE) {
                     let policy = given.as_ref().map_or(Decider::Policy(policy, arguments), Decider::Given);
-                    tape.step(inner, step, policy, &mut told).map_err(|error| in_step(step, error))
-                });
-                if let (Err(_), Some(before)) = (&done, &before) {
-                    inner.batch_mut().restore(before)?;
+                    if let Err(error) = tape.step(inner, step, policy, &mut told) {
+                        if let Some(before) = &before {
+                            inner.batch_mut().restore(before)?;
+                        }
+                        return Err(in_step(step, error));
+                    }
+                    step += 1;
                 }
-                done
+                Ok(step)
             })?;
             if let Err(interrupt) = py.check_signals() {
                 inner.run(py, |inner| inner.catch_up(made as u64))?;
@@ -105,6 +114,23 @@ pub(crate) fn run<'py>(
     result.set_item("wall_seconds", wall)?;
     result.set_item("steps_per_second", (steps * n) as f64 / wall)?;
     Ok(result)
+}
+
+/// How many steps take about as long as one may wait, found out with more and more of them.
+#[derive(Default)]
+struct Pace {
+    steps: Option<usize>,
+}
+
+impl Pace {
+    fn steps(&self) -> usize {
+        self.steps.unwrap_or(1)
+    }
+
+    fn note(&mut self, made: usize, took: Duration) {
+        let possible = (made as f64 * PATIENCE.as_secs_f64() / took.as_secs_f64().max(1e-9)) as usize;
+        self.steps = Some(possible.clamp(1, made.saturating_mul(16)));
+    }
 }
 
 /// Refuses arrays that would not fit into memory: systems promise more than they have, and end who takes it.

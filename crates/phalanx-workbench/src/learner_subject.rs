@@ -10,6 +10,7 @@ use phalanx_lab::autotune::memory_model::MemoryModel;
 use phalanx_lab::autotune::{AgentTimes, Loop, Subject};
 use phalanx_lab::workload::Work;
 use phalanx_lab::{Error as LabError, hash};
+use phalanx_learn::Stop;
 use phalanx_learn::learner::{Learner, Report};
 use phalanx_learn::run::agents::AgentConfig;
 use phalanx_learn::run::config::{Config, create_config};
@@ -26,6 +27,7 @@ pub struct LearnerSubject {
     env_hash: String,
     model: MemoryModel,
     steps_made: Rc<Cell<u64>>,
+    stop: Stop,
 }
 
 /// Environments of a profile, at most.
@@ -43,7 +45,12 @@ impl LearnerSubject {
         let env_hash = hash::of_value(&(env, &config.env.settings)).expect("settings are plain data");
         let agent = agent_name(&config);
         let model = memory_model(&config)?;
-        Ok(Self { config, env, agent, env_hash, model, steps_made: Rc::default() })
+        Ok(Self { config, env, agent, env_hash, model, steps_made: Rc::default(), stop: Stop::default() })
+    }
+
+    /// The same, but its loops fail soon after `stop` wants them to.
+    pub fn stopped_by(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// Steps that its loops have made so far, all environments together.
@@ -222,8 +229,8 @@ impl Subject for LearnerSubject {
 
     fn start(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Loop>> {
         let learner = self.learner(num_envs, threads)?;
-        let running = Running { learner, num_envs: num_envs as u64, steps_made: self.steps_made.clone() };
-        Ok(Box::new(running))
+        let (num_envs, steps_made) = (num_envs as u64, self.steps_made.clone());
+        Ok(Box::new(Running { learner, num_envs, steps_made, stop: self.stop.clone() }))
     }
 }
 
@@ -231,6 +238,7 @@ struct Running {
     learner: Box<dyn Learner>,
     num_envs: u64,
     steps_made: Rc<Cell<u64>>,
+    stop: Stop,
 }
 
 impl Loop for Running {
@@ -238,6 +246,7 @@ impl Loop for Running {
         let start = self.learner.global_step();
         let goal = start + steps as u64 * self.num_envs;
         let mut report = Report::default();
+        report.stop = self.stop.clone();
         while self.learner.global_step() < goal {
             let chunk = Some(chunk as u64 * self.num_envs);
             advance_chunk(self.learner.as_mut(), chunk, goal, &mut report).map_err(stopped)?;

@@ -9,6 +9,7 @@ use phalanx_lab::memory_profile::Predicted;
 use phalanx_lab::record::Kind;
 use phalanx_lab::stats::checksum::{Word, mix};
 use phalanx_lab::workload::{Work, Workload, WorkloadMemory};
+use phalanx_learn::Stop;
 use phalanx_learn::evaluation::Choice;
 use phalanx_learn::learner::{Greedy, Learner, Report};
 use phalanx_learn::run::agents::AgentConfig;
@@ -316,10 +317,11 @@ impl Solving {
         let entry = registry::find(&self.config.env.name)?;
         let (mut best, threshold) = (f64::NEG_INFINITY, self.threshold);
         let make = |batch: &BatchConfig| entry.batch(batch);
-        let trained = trainer::train(&self.config, &make, &mut || Ok(None), None, &mut |now| {
+        let watch = &mut |now: &trainer::Progress| {
             best = now.eval_return.unwrap_or(f64::NEG_INFINITY).max(best);
             best < threshold
-        })?;
+        };
+        let trained = trainer::train(&self.config, &make, &mut || Ok(None), None, watch, Stop::default())?;
         for mean in &trained.results.eval_metrics.mean_return {
             self.hash = mix(self.hash ^ mean.word());
         }

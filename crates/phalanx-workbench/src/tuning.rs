@@ -6,6 +6,7 @@ use phalanx_lab::autotune::candidates::Schedule;
 use phalanx_lab::autotune::{Request, Subject, Tuned};
 use phalanx_lab::case::LEARNERS;
 use phalanx_lab::format::format_bytes;
+use phalanx_learn::Stop;
 use phalanx_learn::run::config::Config;
 
 use crate::error::{Error, Result};
@@ -71,6 +72,14 @@ impl Tunable {
     /// The training of a run; its chunk size, threads and seed do not matter.
     pub fn training(config: Config) -> Result<Self> {
         Ok(Self::Training(Box::new(LearnerSubject::new(config)?)))
+    }
+
+    /// The same, but a search fails soon after `stop` wants it to, also in the midst of a long roll-out of a learner.
+    pub fn stopped_by(self, stop: Stop) -> Self {
+        match self {
+            Self::Training(subject) => Self::Training(Box::new(subject.stopped_by(stop))),
+            rollout @ Self::Rollout(_) => rollout,
+        }
     }
 
     /// As the tuner sees it.

@@ -125,6 +125,27 @@ def test_i5_attributes_and_methods():
     assert len(pictures.get_images()) == 2
 
 
+def test_i5_indices():
+    """None, a number and a list mean the same for every call that takes them, and the order is the caller's."""
+    env = make("CartPole-v1", 4, gravity=[1.0, 2.0, 3.0, 4.0])
+    env.reset()
+    for indices, expected in ((None, [1, 2, 3, 4]), (2, [3]), ([3, 0], [4, 1]), (range(1, 3), [2, 3]), ([], [])):
+        assert env.get_attr("gravity", indices) == expected
+        states = [env.env.state()[int(gravity) - 1].tolist() for gravity in expected]
+        assert [state.tolist() for state in env.env_method("state", indices=indices)] == states
+        assert env.env_is_wrapped(object, indices) == [False] * len(expected)
+    env.set_attr("gravity", 9.0, indices=1)
+    env.set_attr("gravity", 7.0, indices=[3])
+    assert env.get_attr("gravity") == [1.0, 9.0, 3.0, 7.0]
+    env.set_attr("gravity", 5.0)
+    assert env.get_attr("gravity") == [5.0] * 4
+    board = make("TicTacToe-v0", 3)
+    board.reset()
+    masks = board.env_method("action_masks", indices=[2, 0])
+    assert len(masks) == 2 and all(mask.shape == (9,) for mask in masks)
+    assert np.array_equal(board.get_attr("action_masks", 1)[0](), board.env.action_masks()[1])
+
+
 def test_i6_seeds_apply_once():
     env = make()
     env.seed(7)

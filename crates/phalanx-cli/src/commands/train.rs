@@ -127,6 +127,11 @@ impl Observer for Live {
     fn warning(&mut self, warning: &str) {
         say!("warning: {warning}");
     }
+
+    fn stop(&self) -> phalanx_learn::Stop {
+        let signal = Arc::clone(&self.stop.0);
+        phalanx_learn::Stop::when(move || signal.load(Ordering::Relaxed) > 0)
+    }
 }
 
 /// By the flag, the setting, or `PHALANX_AUTO_TUNE`.

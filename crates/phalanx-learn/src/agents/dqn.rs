@@ -210,6 +210,7 @@ impl Dqn {
             let is_due = step > self.config.learning_starts && step.is_multiple_of(self.config.train_frequency);
             // With several steps to a transition the first ones end without any.
             if is_due && !self.replay.is_empty() {
+                report.stop.check()?;
                 self.update(report)?;
             }
             if step.is_multiple_of(self.config.target_network_frequency) {

@@ -283,6 +283,7 @@ impl Ppo {
     pub fn roll_out(&mut self, report: &mut Report) -> Result<()> {
         let num_envs = self.world.num_envs();
         for step in 0..self.config.rollout_steps {
+            report.stop.check()?;
             let rows = step * num_envs..(step + 1) * num_envs;
             self.act(rows.clone());
             let components = self.policy.head.components();
@@ -452,6 +453,7 @@ impl Ppo {
             self.batches.shuffle(&mut self.order);
             let mut kl = 0.0;
             for start in (0..self.order.len()).step_by(size) {
+                report.stop.check()?;
                 let found = self.descend(start..start + size, learning_rate, clip)?;
                 kl = found.kl / size as f64;
                 sums.add(&found);

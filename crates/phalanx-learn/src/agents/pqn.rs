@@ -187,6 +187,7 @@ impl Pqn {
         let reward_scale = config.reward_scale as f32;
         explorer.look();
         for step in 0..config.rollout_steps {
+            report.stop.check()?;
             let now = step * num_envs..(step + 1) * num_envs;
             let epsilon = self.epsilon.at(explorer.global_step / num_envs as u64);
             report.add("charts/epsilon", epsilon);
@@ -220,6 +221,7 @@ impl Pqn {
             explorer.batches.shuffle(&mut rollout.order);
             let Rollout { obs, actions, returns, order, .. } = &*rollout;
             for minibatch in order.chunks_exact(rows) {
+                report.stop.check()?;
                 let Explorer { learning, pool, .. } = &mut *explorer;
                 let means = learning.gradient(pool, rows, Loss::HalfSquare, |tile, scratch, _, _| {
                     let TileScratch { rows, actions: taken, targets, .. } = scratch;

@@ -17,13 +17,13 @@ mod journal;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::pool::Pool;
 
 pub use self::build::batch_config;
+use self::chunk::Chunks;
 pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::environments::{Environments, Film};
@@ -35,6 +35,7 @@ use crate::run::config::Config;
 use crate::run::directory::{self, EvalMetrics, Results, RunDirectory, TrainingMetrics};
 use crate::run::episodes::{Episode, Origin};
 use crate::state::State;
+use crate::stop::Stop;
 use crate::world::World;
 
 /// Makes environments: those of the registry by name, or a user's own.
@@ -124,20 +125,22 @@ struct Trainer<'a> {
     last_stored: Instant,
     /// Step of a checkpoint that is there only until the next one is.
     superseded: Option<u64>,
+    stop: Stop,
 }
 
 /// Trains and evaluates as the configuration says.
 ///
 /// Files are written if `folder` makes a place for them, which it is asked for when nothing is left to be refused. From
-/// a checkpoint training goes on; the configuration is then that of its run.
+/// a checkpoint training goes on; the configuration is then that of its run. `stop` may end it between two calls of `watch`.
 pub fn train(
     config: &Config,
     environments: &dyn Environments,
     folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
     resume: Option<&Checkpoint>,
     watch: &mut Watch<'_>,
+    stop: Stop,
 ) -> Result<Trained> {
-    let mut trainer = Trainer::new(config, environments, resume)?;
+    let mut trainer = Trainer::new(config, environments, resume, stop)?;
     let step = trainer.learner.global_step();
     trainer.journal = folder()?.map(|directory| Journal::open(directory, config, step)).transpose()?;
     let complete = trainer.run(watch)?;
@@ -178,7 +181,12 @@ fn passes(interval: u64, before: u64, now: u64) -> bool {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(config: &'a Config, environments: &'a dyn Environments, resume: Option<&Checkpoint>) -> Result<Self> {
+    fn new(
+        config: &'a Config,
+        environments: &'a dyn Environments,
+        resume: Option<&Checkpoint>,
+        stop: Stop,
+    ) -> Result<Self> {
         if config.run.eval_render_videos && environments.film().is_none() {
             return Err(Error::setting("run.eval_render_videos", "is true, but nothing draws these environments"));
         }
@@ -204,6 +212,7 @@ impl<'a> Trainer<'a> {
             progress: Progress { total, ..Progress::default() },
             last_stored: Instant::now(),
             superseded: None,
+            stop,
         };
         if let Some(checkpoint) = resume {
             trainer.restore(checkpoint)?;
@@ -255,11 +264,19 @@ impl<'a> Trainer<'a> {
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
         let mut step = self.learner.global_step();
-        // A run goes on from its last step if what came after that had failed.
-        if step >= total && self.results.eval_metrics.global_steps.last() != Some(&step) {
-            self.evaluate()?;
-            self.log()?;
+        // A run goes on from a step whose evaluation had failed or was interrupted.
+        let last = |steps: &[u64]| steps.last().copied().unwrap_or(0);
+        let evaluated = last(&self.results.eval_metrics.global_steps);
+        let logged = last(&self.results.training_metrics.global_steps);
+        let owed = [passes(eval_interval, evaluated, step), passes(log_interval, logged, step)];
+        if owed.contains(&true) || step >= total && evaluated != step {
+            let told = self.tell([owed[0], owed[1], false]);
+            if self.interrupted(told)? {
+                return Ok(false);
+            }
+            total = self.progress.total;
         }
+        let mut chunks = Chunks::new(self.stop.clone());
         while step < total {
             let goal = [log_interval, eval_interval, checkpoint_interval]
                 .map(|interval| next_multiple(step, interval, total))
@@ -268,21 +285,35 @@ impl<'a> Trainer<'a> {
                 .expect("three intervals");
             let start = Instant::now();
             let chunk = run.scan_chunk_size.map(|steps| (steps as u64).saturating_mul(num_envs));
-            advance_chunk(self.learner.as_mut(), chunk, goal, &mut self.report)?;
+            chunks.advance(self.learner.as_mut(), chunk, goal, &mut self.report)?;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
             self.progress.global_step = step;
             self.progress.steps_per_second = step as f64 / self.training_seconds.max(1e-9);
             let due = |interval| passes(interval, before, step);
             let told = self.tell([due(eval_interval), due(log_interval), due(checkpoint_interval)]);
-            // What was learnt is worth more than the file or the evaluation that failed.
-            told.inspect_err(|_| self.rescue())?;
+            if self.interrupted(told)? {
+                return Ok(false);
+            }
             total = self.progress.total;
             if !watch(&self.progress) && step < total {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether the evaluation that was due was interrupted: whoever goes on with the run makes it first.
+    fn interrupted(&mut self, told: Result<()>) -> Result<bool> {
+        match told {
+            Err(Error::Interrupted) => Ok(true),
+            // What was learnt is worth more than the file or the evaluation that failed.
+            Err(error) => {
+                self.rescue();
+                Err(error)
+            }
+            Ok(()) => Ok(false),
+        }
     }
 
     /// Evaluates, logs and stores what is due.
@@ -352,7 +383,8 @@ impl<'a> Trainer<'a> {
         let may_be_last = self.is_over() || self.config.run.eval_stop_return.is_some();
         let Keep { episodes, videos } = self.keep(before, may_be_last);
         let keep_any = episodes || videos;
-        let found = evaluate_agent(self.config, self.environments, &self.pool, agent.as_mut(), round, keep_any)?;
+        let (config, environments) = (self.config, self.environments);
+        let found = evaluate_agent(config, environments, &self.pool, agent.as_mut(), round, keep_any, &self.stop)?;
         self.note_evaluation(&found)?;
         self.end_if_good_enough();
         self.keep_episodes(&found, round, self.keep(before, self.is_over()))
@@ -484,27 +516,16 @@ fn evaluation_batch(config: &Config, round: u64, pool: &Arc<Pool>) -> Result<Bat
     })
 }
 
-/// Judges an agent by whole episodes in fresh environments. `round` 0 has the same start states always.
-pub fn evaluate_agent(
+/// Judges an agent by whole episodes in fresh environments, unless `stop` wants it to end before: then it fails with
+/// [`Error::Interrupted`](crate::Error::Interrupted). `round` 0 has the same start states always.
+pub(crate) fn evaluate_agent(
     config: &Config,
     environments: &dyn Environments,
     pool: &Arc<Pool>,
     agent: &mut dyn Greedy,
     round: u64,
     keep_episodes: bool,
-) -> Result<Evaluation> {
-    evaluate_agent_unless(config, environments, pool, agent, round, keep_episodes, None)
-}
-
-/// [`evaluate_agent`], but ends with [`Error::Interrupted`](crate::Error::Interrupted) soon after somebody has set `stop`.
-pub(crate) fn evaluate_agent_unless(
-    config: &Config,
-    environments: &dyn Environments,
-    pool: &Arc<Pool>,
-    agent: &mut dyn Greedy,
-    round: u64,
-    keep_episodes: bool,
-    stop: Option<&AtomicBool>,
+    stop: &Stop,
 ) -> Result<Evaluation> {
     let batch = environments.batch(&evaluation_batch(config, round, pool)?)?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));

@@ -1,7 +1,10 @@
 //! Runs in memory: what stops and goes on comes to the same as what does not stop.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
-use crate::api::{TrainOptions, TrainingResults, resume, train_and_evaluate};
+use crate::api::{Observer, TrainOptions, TrainingResults, resume, train_and_evaluate};
 use crate::run::config::create_config;
 use crate::run::directory::{Status, load_run};
 
@@ -51,6 +54,43 @@ fn a_run_that_stops_anywhere_goes_on_to_the_same_bits_and_figures() {
         assert!(ended.training_seconds > begun.training_seconds, "earlier time counts, too");
         assert_eq!(ended.final_env_state, whole.final_env_state);
         assert_eq!(ended.final_env_state.arrays().len(), 1);
+    }
+}
+
+/// Wants a run to end after so many questions, between two looks at its progress.
+struct Impatient {
+    patience: u64,
+    asked: Arc<AtomicU64>,
+}
+
+impl Observer for Impatient {
+    fn progress(&mut self, _: &Progress) -> bool {
+        self.asked.load(Relaxed) <= self.patience
+    }
+
+    fn stop(&self) -> Stop {
+        let (asked, patience) = (Arc::clone(&self.asked), self.patience);
+        Stop::when(move || asked.fetch_add(1, Relaxed) >= patience)
+    }
+}
+
+/// What was begun leaves no trace, and an evaluation that was due is made up for.
+#[test]
+fn a_run_that_is_stopped_in_its_midst_goes_on_to_the_same_bits_and_figures() {
+    let config = dqn(&[("eval_frequency", "250"), ("eval_rollouts", "2"), ("learning_starts", "1")]);
+    let watched = |patience: u64| {
+        let mut observer = Impatient { patience, asked: Arc::default() };
+        let results = trained(&config, TrainOptions { observer: Some(&mut observer), ..TrainOptions::default() });
+        (results, observer.asked.load(Relaxed))
+    };
+    let (whole, questions) = watched(u64::MAX);
+    assert!(whole.complete && questions > 10, "{questions}");
+    for patience in [0, 1, questions / 2, questions - 1] {
+        let (begun, _) = watched(patience);
+        assert!(!begun.complete, "stopped at question {patience} of {questions}");
+        let ended = trained(&config, TrainOptions { resume_from: Some(&begun.agent_state), ..TrainOptions::default() });
+        assert_eq!(metrics(&ended), metrics(&whole), "stopped at question {patience}");
+        assert!(ended.agent_state.state.arrays() == whole.agent_state.state.arrays(), "stopped at question {patience}");
     }
 }
 

@@ -19,7 +19,7 @@ use phalanx_lab::tabular::{Cell, Repetitions, Runtime, Scaled, Variant, figures,
 use phalanx_lab::throughput::MEGABYTE;
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::worker::Worker;
-use phalanx_learn::trainer;
+use phalanx_learn::{Stop, trainer};
 use phalanx_workbench::learning;
 use serde::Serialize;
 
@@ -503,7 +503,7 @@ fn learn_metric(case: &CaseSpec) -> Result<Option<f64>, Failure> {
     let mut config = learning::config(case)?;
     config.run.eval_frequency = 0;
     let make = |batch: &BatchConfig| entry.batch(batch);
-    let trained = trainer::train(&config, &make, &mut || Ok(None), None, &mut |_| true)?;
+    let trained = trainer::train(&config, &make, &mut || Ok(None), None, &mut |_| true, Stop::default())?;
     Ok(trained.results.summary.final_eval_return_mean)
 }
 
