@@ -4,14 +4,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 
 use crate::environments::Environments;
 use crate::error::{Error, Result};
-use crate::evaluation::Summary as Spread;
+use crate::evaluation::{Summary as Spread, Watch};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
 use crate::run::directory::{
@@ -41,6 +40,8 @@ pub struct TrainOptions<'a> {
     pub resume_from: Option<&'a Checkpoint>,
     /// Threads if the configuration does not say how many; they are not stored, since results do not depend on them.
     pub threads: Option<usize>,
+    /// The chunk size, likewise.
+    pub scan_chunk_size: Option<usize>,
     /// For the run's metadata.
     pub host: Host,
     /// Who watches the run.
@@ -166,6 +167,12 @@ enum Place<'a> {
     Again(RunDirectory, Lock, Option<Box<Metadata>>),
 }
 
+/// What changes the speed of a run and nothing else, where its configuration leaves it open.
+struct Pace {
+    threads: Option<usize>,
+    scan_chunk_size: Option<usize>,
+}
+
 /// The folder of a session while it lasts.
 struct Open {
     directory: RunDirectory,
@@ -197,15 +204,8 @@ pub fn train_and_evaluate(
     }
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
-    session(
-        config,
-        environments,
-        place,
-        options.resume_from,
-        options.threads,
-        options.host,
-        observer_of(options.observer),
-    )
+    let pace = Pace { threads: options.threads, scan_chunk_size: options.scan_chunk_size };
+    session(config, environments, place, options.resume_from, pace, options.host, observer_of(options.observer))
 }
 
 fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
@@ -259,7 +259,8 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(&found.config, &last.checkpoint, &last.path)?;
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
-    session(&found.config, environments, place, Some(&last.checkpoint), options.threads, options.host, observer)
+    let pace = Pace { threads: options.threads, scan_chunk_size: options.scan_chunk_size };
+    session(&found.config, environments, place, Some(&last.checkpoint), pace, options.host, observer)
 }
 
 /// Refuses to go on with other settings than those that led here.
@@ -276,12 +277,13 @@ fn session(
     environments: &dyn Environments,
     place: Place<'_>,
     resume_from: Option<&Checkpoint>,
-    threads: Option<usize>,
+    pace: Pace,
     host: Host,
     observer: &mut dyn Observer,
 ) -> Result<TrainingResults> {
     let mut executed = config.clone();
-    executed.run.threads = config.run.threads.or(threads);
+    executed.run.threads = config.run.threads.or(pace.threads);
+    executed.run.scan_chunk_size = config.run.scan_chunk_size.or(pace.scan_chunk_size);
     let observer = RefCell::new(observer);
     let (start, now) = (Instant::now(), SystemTime::now());
     let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
@@ -358,7 +360,7 @@ fn session(
 }
 
 /// How an agent is evaluated, beside what the configuration says.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct EvalOptions<'a> {
     /// The trained agent; without it, the agent as it begins.
     pub agent_state: Option<Checkpoint>,
@@ -368,8 +370,18 @@ pub struct EvalOptions<'a> {
     pub save_episodes: Option<&'a Path>,
     /// For the metadata of that folder.
     pub host: Host,
-    /// Set by another thread, it ends the evaluation with [`Error::Interrupted`].
-    pub stop: Option<&'a AtomicBool>,
+    /// Hears of each step of all environments; `false` ends the evaluation with [`Error::Interrupted`].
+    pub watch: Option<&'a mut Watch<'a>>,
+}
+
+impl std::fmt::Debug for EvalOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { agent_state, return_episodes, save_episodes, host, .. } = self;
+        let of = agent_state.as_ref().map(|checkpoint| checkpoint.global_step);
+        let mut told = f.debug_struct("EvalOptions");
+        told.field("of", &of).field("return_episodes", return_episodes).field("save_episodes", save_episodes);
+        told.field("host", host).finish()
+    }
 }
 
 /// What came out of an evaluation. Deviations are those of the numbers themselves.
@@ -452,12 +464,14 @@ pub fn evaluate(
     environments: &dyn Environments,
     options: EvalOptions<'_>,
 ) -> Result<EvaluationResults> {
-    let EvalOptions { agent_state, return_episodes, save_episodes, host, stop } = options;
+    let EvalOptions { agent_state, return_episodes, save_episodes, host, watch } = options;
     let (start, now) = (Instant::now(), SystemTime::now());
     let pool = trainer::pool(config)?;
     let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
     let keep = return_episodes || save_episodes.is_some();
-    let found = trainer::evaluate_agent_unless(config, environments, &pool, agent.as_mut(), 0, keep, stop)?;
+    let mut nobody = || true;
+    let watch = watch.unwrap_or(&mut nobody);
+    let found = trainer::evaluate_agent_watched(config, environments, &pool, agent.as_mut(), 0, keep, watch)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;

@@ -425,6 +425,7 @@ fn train(
             threads,
             host: host(),
             observer: Some(&mut watcher),
+            ..TrainOptions::default()
         };
         train_and_evaluate(&config, &environments()?, options)
     });
@@ -459,7 +460,9 @@ fn evaluate_agent<'py>(
     let play = || {
         let environments = Registered::find(&config.0.env.name).expect("it was found");
         let save_episodes = save_episodes.as_deref();
-        let options = EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop: Some(&stop) };
+        let mut watch = || !stop.load(Relaxed);
+        let options =
+            EvalOptions { agent_state, return_episodes, save_episodes, host: host(), watch: Some(&mut watch) };
         evaluate(&config.0, &environments, options)
     };
     // Only the thread that Python is in hears signals, so the episodes are played in another.

@@ -253,7 +253,6 @@ struct Watch<'a> {
     /// Steps of each environment that the monitor has heard of.
     heard: u64,
     monitor: Monitoring,
-    monitored: Result<(), Failure>,
     /// For the monitor's lines: a search does not know how far it is.
     progress: Progress,
 }
@@ -263,22 +262,20 @@ impl<'a> Watch<'a> {
         let mut monitor = args.monitor.start(args.num_envs)?;
         monitor.begin();
         let (progress, num_envs) = (Progress::new("autotune", 0, true), args.num_envs as u64);
-        Ok(Self { subject, num_envs, heard: 0, monitor, monitored: Ok(()), progress })
+        Ok(Self { subject, num_envs, heard: 0, monitor, progress })
     }
 
     /// A round has ended.
     fn round(&mut self) {
         let made = self.subject.steps_made() / self.num_envs;
-        if self.monitored.is_ok() {
-            self.monitored = self.monitor.advance((made - self.heard) as usize, &self.progress);
-        }
+        self.monitor.follow(made - self.heard, self.num_envs, &self.progress);
         self.heard = made;
     }
 
     fn close(mut self) -> Result<(), Failure> {
         // Steps after the last round.
         self.round();
-        self.monitored.and_then(|()| self.monitor.close(&self.progress))
+        self.monitor.close(&self.progress)
     }
 }
 

@@ -97,8 +97,6 @@ struct Live {
     bar: Progress,
     stop: Stop,
     monitoring: Monitoring,
-    /// Whether the monitor's log took everything. A log that fails ends no training, but is told at the end.
-    monitored: Result<(), Failure>,
     num_envs: u64,
     last: Option<trainer::Progress>,
     run_dir: Option<PathBuf>,
@@ -113,9 +111,7 @@ impl Observer for Live {
         self.bar.tell(&told(now));
         let made = now.global_step - before.unwrap_or(now.first_step);
         self.bar.advance(made);
-        if self.monitored.is_ok() {
-            self.monitored = self.monitoring.advance((made / self.num_envs) as usize, &self.bar);
-        }
+        self.monitoring.follow(made / self.num_envs, self.num_envs, &self.bar);
         self.stop.signal().is_none()
     }
 
@@ -153,7 +149,6 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let mut live = Live {
         bar,
         monitoring: args.monitor.start_uninterrupted(config.run.num_envs)?,
-        monitored: Ok(()),
         num_envs: config.run.num_envs as u64,
         stop: Stop::on_signals()?,
         last: None,
@@ -165,8 +160,8 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         Some(run) => resume(run.directory.path(), &environments, options),
         None => train_and_evaluate(&config, &environments, options),
     };
-    let Live { bar, monitoring, monitored, stop, last, run_dir, .. } = live;
-    let monitored = monitored.and(monitoring.close(&bar));
+    let Live { bar, monitoring, stop, last, run_dir, .. } = live;
+    let monitored = monitoring.close(&bar);
     drop(bar);
     let trained = trained.map_err(|error| match run_dir {
         // It had begun: there is something to come back to, or to throw away.

@@ -17,7 +17,6 @@ mod journal;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use phalanx_core::batch::{Autoreset, BatchConfig};
@@ -28,7 +27,7 @@ pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::environments::{Environments, Film};
 use crate::error::{Error, Result};
-use crate::evaluation::{Evaluation, Summary, evaluate_unless, replay};
+use crate::evaluation::{self, Evaluation, Summary, evaluate_watched, replay};
 use crate::learner::{EndedEpisode, Greedy, Learner, Report};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
@@ -493,23 +492,23 @@ pub fn evaluate_agent(
     round: u64,
     keep_episodes: bool,
 ) -> Result<Evaluation> {
-    evaluate_agent_unless(config, environments, pool, agent, round, keep_episodes, None)
+    evaluate_agent_watched(config, environments, pool, agent, round, keep_episodes, &mut || true)
 }
 
-/// [`evaluate_agent`], but ends with [`Error::Interrupted`](crate::Error::Interrupted) soon after somebody has set `stop`.
-pub(crate) fn evaluate_agent_unless(
+/// [`evaluate_agent`], but ends with [`Error::Interrupted`](crate::Error::Interrupted) when `watch` says so.
+pub(crate) fn evaluate_agent_watched(
     config: &Config,
     environments: &dyn Environments,
     pool: &Arc<Pool>,
     agent: &mut dyn Greedy,
     round: u64,
     keep_episodes: bool,
-    stop: Option<&AtomicBool>,
+    watch: &mut evaluation::Watch<'_>,
 ) -> Result<Evaluation> {
     let batch = environments.batch(&evaluation_batch(config, round, pool)?)?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));
     let mut world = World::new(batch, config.agent.sight())?;
-    evaluate_unless(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes, stop)
+    evaluate_watched(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes, watch)
 }
 
 /// Draws the first episodes of an evaluation, if anything draws these environments, and hands the videos out one by one.
