@@ -90,6 +90,23 @@ fn training_is_told() {
 }
 
 #[test]
+fn memory_is_told_every_so_many_episodes() {
+    let folder = tempfile::tempdir().unwrap();
+    // Episodes of a bandit have ten steps, so that ten of them end in each chunk.
+    let settings = ["env=TwoArmedBandit-v0", "agent=random", "run.num_envs=1", "run.steps_per_env=1000"];
+    let more = ["run.scan_chunk_size=100", "--quiet", "--memory-every", "20"];
+    let output = Command::new(PHALANX).arg("train").args(settings).args(more).current_dir(&folder).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("memory=")).collect();
+    assert_eq!(told.len(), 5, "{said}");
+    assert!(told[0].starts_with("episodes=20 memory=") && told[4].starts_with("episodes=100 "), "{said}");
+    for line in told.iter().filter(|_| cfg!(target_os = "linux")) {
+        let number = |name: &str| line.split_once(name).unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap();
+        assert!(number("memory=") > 1.0 && number("peak=") >= number("memory="), "{line}");
+    }
+}
+
+#[test]
 fn evaluations_and_sweeps_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bandit.toml");

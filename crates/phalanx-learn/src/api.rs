@@ -17,6 +17,7 @@ use crate::run::directory::{
     EvalMetrics, Lock, Metadata, Results, RunDirectory, Status, Summary, TrainingMetrics, load_run,
 };
 use crate::run::episodes::{Episode, Origin};
+use crate::stages::Stages;
 use crate::state::State;
 use crate::trainer::{self, Progress};
 
@@ -42,6 +43,8 @@ pub struct TrainOptions<'a> {
     pub threads: Option<usize>,
     /// The chunk size, likewise.
     pub scan_chunk_size: Option<usize>,
+    /// Whether the stages of the run are timed.
+    pub profile: bool,
     /// For the run's metadata.
     pub host: Host,
     /// Who watches the run.
@@ -97,6 +100,8 @@ pub struct TrainingResults {
     pub stored: bool,
     /// Seconds of training, evaluations and files not counted.
     pub training_seconds: f64,
+    /// Where the time of the last session went, if that was asked for.
+    pub stages: Stages,
 }
 
 impl TrainingResults {
@@ -130,6 +135,7 @@ impl TrainingResults {
             complete: true,
             stored: true,
             training_seconds: agent_state.state.value(trainer::TRAINING_SECONDS)?,
+            stages: Stages::default(),
             agent_state,
         })
     }
@@ -167,10 +173,18 @@ enum Place<'a> {
     Again(RunDirectory, Lock, Option<Box<Metadata>>),
 }
 
-/// What changes the speed of a run and nothing else, where its configuration leaves it open.
-struct Pace {
+/// How a run is carried out, which changes nothing of what comes out of it.
+struct Manner {
     threads: Option<usize>,
     scan_chunk_size: Option<usize>,
+    stages: Stages,
+}
+
+impl TrainOptions<'_> {
+    fn manner(&self) -> Manner {
+        let stages = if self.profile { Stages::on() } else { Stages::default() };
+        Manner { threads: self.threads, scan_chunk_size: self.scan_chunk_size, stages }
+    }
 }
 
 /// The folder of a session while it lasts.
@@ -204,8 +218,8 @@ pub fn train_and_evaluate(
     }
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
-    let pace = Pace { threads: options.threads, scan_chunk_size: options.scan_chunk_size };
-    session(config, environments, place, options.resume_from, pace, options.host, observer_of(options.observer))
+    let manner = options.manner();
+    session(config, environments, place, options.resume_from, manner, options.host, observer_of(options.observer))
 }
 
 fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
@@ -239,6 +253,7 @@ fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
 /// # Ok::<(), phalanx_learn::Error>(())
 /// ```
 pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions<'_>) -> Result<TrainingResults> {
+    let manner = options.manner();
     let observer = observer_of(options.observer);
     let lock = load_run(run)?.directory.lock()?;
     // Read again, now that nobody else writes.
@@ -259,8 +274,7 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(&found.config, &last.checkpoint, &last.path)?;
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
-    let pace = Pace { threads: options.threads, scan_chunk_size: options.scan_chunk_size };
-    session(&found.config, environments, place, Some(&last.checkpoint), pace, options.host, observer)
+    session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
 }
 
 /// Refuses to go on with other settings than those that led here.
@@ -277,13 +291,13 @@ fn session(
     environments: &dyn Environments,
     place: Place<'_>,
     resume_from: Option<&Checkpoint>,
-    pace: Pace,
+    manner: Manner,
     host: Host,
     observer: &mut dyn Observer,
 ) -> Result<TrainingResults> {
     let mut executed = config.clone();
-    executed.run.threads = config.run.threads.or(pace.threads);
-    executed.run.scan_chunk_size = config.run.scan_chunk_size.or(pace.scan_chunk_size);
+    executed.run.threads = config.run.threads.or(manner.threads);
+    executed.run.scan_chunk_size = config.run.scan_chunk_size.or(manner.scan_chunk_size);
     let observer = RefCell::new(observer);
     let (start, now) = (Instant::now(), SystemTime::now());
     let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
@@ -328,7 +342,7 @@ fn session(
         }
         observer.borrow_mut().progress(progress)
     };
-    let trained = trainer::train(&executed, environments, &mut folder, resume_from, &mut told);
+    let trained = trainer::train_timed(&executed, environments, &mut folder, resume_from, &mut told, manner.stages);
 
     let mut run_dir = None;
     let mut noted = Ok(());
@@ -356,6 +370,7 @@ fn session(
         complete: trained.complete,
         stored: trained.stored,
         training_seconds: trained.training_seconds,
+        stages: trained.stages,
     })
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use phalanx_core::batch::ActionsMut;
 
 use crate::error::{Error, Result};
+use crate::stages::Stages;
 use crate::state::State;
 
 /// How long a run is, which settings that are shares of it refer to.
@@ -81,6 +82,8 @@ pub struct Report {
     metrics: Vec<(Cow<'static, str>, Mean)>,
     /// Returns, lengths and costs of the episodes that ended.
     pub episodes: Vec<EndedEpisode>,
+    /// Where the time went, of the whole run and not of an interval.
+    pub stages: Stages,
 }
 
 /// An episode that ended in training.
@@ -150,10 +153,10 @@ impl Report {
             length: *length,
             cost: *cost,
         });
-        Ok(Self { metrics, episodes: episodes.collect() })
+        Ok(Self { metrics, episodes: episodes.collect(), stages: Stages::default() })
     }
 
-    /// Starts a new interval.
+    /// Starts a new interval; the time by stages goes on.
     pub fn clear(&mut self) {
         self.metrics.clear();
         self.episodes.clear();

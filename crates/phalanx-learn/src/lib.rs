@@ -33,6 +33,7 @@
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
 //! | [`run`] | settings of a run, and everything it leaves on disk |
+//! | [`stages`] | where the time of a run goes |
 //! | [`sweep`] | which runs a sweep consists of |
 //! | [`state`] | named arrays and values: what a run needs to go on |
 //! | [`tabular`] | what learns with tables |
@@ -51,6 +52,7 @@ pub mod nn;
 pub mod random;
 pub mod returns;
 pub mod run;
+pub mod stages;
 pub mod state;
 pub mod sweep;
 pub mod tabular;
