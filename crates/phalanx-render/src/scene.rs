@@ -216,6 +216,17 @@ impl Scene {
         Self { width, height, background, shapes: Vec::new() }
     }
 
+    /// Texts that reach beyond the edge, which cuts them off.
+    pub fn clipped_texts(&self) -> Vec<&Text> {
+        let texts =
+            self.shapes.iter().filter_map(|shape| if let Shape::Text(text) = shape { Some(text) } else { None });
+        let clipped = |text: &&Text| {
+            let ((left, top), (right, bottom)) = text.bounds();
+            !(left >= 0.0 && top >= 0.0 && right <= self.width && bottom <= self.height)
+        };
+        texts.filter(clipped).collect()
+    }
+
     /// Adds a rectangle with sharp corners.
     pub fn rect(&mut self, at: Point, width: f64, height: f64, paint: Paint) -> &mut Self {
         self.round_rect(at, width, height, 0.0, paint)
