@@ -291,7 +291,6 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["trend", "--history", "missing"], "there is no folder missing"),
         (&["plot", "--history", "missing"], "there is no folder missing"),
         (&["trend", "--history", ".", "--noise", "-1"], "percentage"),
-        (&["trend", "--history", ".", "--format", "html", "--noise", "1"], "leave out --case and --noise"),
         (&["trend", "--history", ".", "--json"], "no runs of such cases"),
     ] {
         let output = bench(folder.path(), arguments);
@@ -464,4 +463,9 @@ fn a_trend_is_read_from_records() {
     }
     let text = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000"]));
     assert!(text.contains("insufficient history: four runs are needed") && !text.contains("/n1/"), "{text}");
+    let page = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000", "--format", "html"]));
+    assert!(page.starts_with("<!doctype html>") && page.contains("/n1000/") && !page.contains("/n1/"), "{page}");
+    assert!(page.contains(">Machine<") && !page.contains(">Throughput<"), "the trends alone: {page}");
+    let noise = ["trend", "--history", "out", "--case", "n1000", "--noise", "12.5", "--format", "html"];
+    assert!(stdout(&bench(folder.path(), &noise)).contains(">12.5 %<"));
 }

@@ -484,6 +484,19 @@ fn all_runs_what_there_is() {
 }
 
 #[test]
+fn all_goes_on_after_a_failure_and_exits_with_1() {
+    let folder = Folder::new();
+    let all = ["bench", "all", "--quick", "--skip-plots", "--quiet", "--json", "--results-dir", folder.path()];
+    // Only what could be tuned looks at this variable.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let output = command.args(all).env("PHALANX_AUTO_TUNE", "maybe").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let codes: Vec<_> = done.as_array().unwrap().iter().map(|done| done["exit_code"].as_i64().unwrap()).collect();
+    assert_eq!(codes, [2, 0, 0, 2], "{done}");
+}
+
+#[test]
 fn bad_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let results = ["--results-dir", folder.path()];
