@@ -299,3 +299,22 @@ impl Shape {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beyond_any_edge_are_clipped() {
+        let mut scene = Scene::new(100.0, 50.0, Colour::WHITE);
+        let places = [("left", -1.0, 25.0), ("right", 95.0, 25.0), ("top", 40.0, 3.0), ("bottom", 40.0, 50.0)];
+        for (name, x, y) in places.into_iter().chain([("inside", 40.0, 25.0)]) {
+            scene.text(Text::new((x, y), 10.0, name, Colour::WHITE));
+        }
+        scene.text(Text::new((99.0, 45.0), 10.0, "flush", Colour::WHITE).anchor(Anchor::End));
+        let clipped: Vec<&str> = scene.clipped_texts().iter().map(|text| text.text.as_str()).collect();
+        assert_eq!(clipped, ["left", "right", "top", "bottom"]);
+        scene.text(Text::new((50.0, 45.0), 10.0, "a long text upright", Colour::WHITE).turned(-90.0));
+        assert_eq!(scene.clipped_texts().len(), 5);
+    }
+}
