@@ -314,6 +314,7 @@ fn a_doctor_s_calibration_is_stored_and_used() {
     assert_eq!(calibration["calibration"]["comparisons"], 20);
     let file = calibration["file"].as_str().unwrap();
     assert!(Path::new(file).starts_with(folder.path().join("cache")) && Path::new(file).is_file());
+    schema::assert_described("calibration-v1", Path::new(file));
     let threshold = 100.0 * calibration["calibration"]["threshold"].as_f64().unwrap().exp_m1();
     let ab = |plan: &[&str]| {
         let more = ["--case", CASE, "--looks", "1", "--json", "--quiet"];
@@ -366,6 +367,10 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
     assert!(json(&third)["comparisons"].as_object().unwrap().values().all(|against| against["tier"] == 2));
     let files = std::fs::read_dir(folder.path().join("out")).unwrap().count();
     assert_eq!(files, 1 + 4 + 4, "a baseline, four reports, four files of records");
+    let stored = std::fs::read_dir(folder.path().join("out")).unwrap().map(|entry| entry.unwrap().path());
+    let reports: Vec<_> = stored.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect();
+    assert_eq!(reports.len(), 5);
+    reports.iter().for_each(|report| schema::assert_described("suite-report-v1", report));
 }
 
 #[test]

@@ -387,6 +387,7 @@ fn baselines_are_kept_and_compared() {
     let file = Path::new(first["file"].as_str().unwrap()).to_owned();
     let name = file.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("benchmark_baseline_20") && name.ends_with(".json"), "{name}");
+    schema::assert_described("baseline-run-v1", &file);
 
     run("phase1");
     let all = json(&["compare", "--results-dir", folder.path(), "--batch-size", "100", "--json"]);
@@ -415,6 +416,7 @@ fn baselines_are_kept_and_compared() {
     let refused = &large["batch_scaling"]["1000000"];
     assert!(refused["error"].as_str().unwrap().contains("but the budget is 1.00 MiB"), "{refused}");
     assert!(large["batch_scaling"]["1"]["steps_per_second"].as_f64() > Some(0.0));
+    schema::assert_described("baseline-run-v1", Path::new(large["file"].as_str().unwrap()));
 
     let report_of_a_suite = folder.0.path().join("benchmark_results_20260722_130501.json");
     std::fs::write(report_of_a_suite, "{\"results\": []}").unwrap();
