@@ -86,6 +86,10 @@ fn a_profile_says_where_the_time_went() {
         assert_eq!(calls("step"), Some(2048), "{agent}: one for each step of all environments");
         assert!(seconds.iter().sum::<f64>() <= profiled["wall_seconds"].as_f64().unwrap(), "{agent}");
     }
+    let shards = ["env=TicTacToe-v0", "agent=q_learning", "run.num_envs=64", "agent.shards=2", "run.steps_per_env=500"];
+    let (_, shared) = train(folder.path(), &[&shards[..], &["--profile"]].concat());
+    let has_sync = shared["profile"].as_array().unwrap().iter().any(|stage| stage["stage"] == "sync");
+    assert!(has_sync, "workers merge and wait: {shared}");
     let text =
         run(folder.path(), &["train", cart_pole, "agent=random", "run.steps_per_env=64", "--profile", "--quiet"]);
     let text = String::from_utf8(text.stdout).unwrap();

@@ -1,7 +1,6 @@
 //! Where the time of a run goes: a stopwatch for each stage of the loop.
 //!
-//! It is off unless somebody asks, and then costs a branch; on, a look at the clock (some 25 ns) for each stage of each
-//! step.
+//! It is off unless somebody asks, and then costs a branch for each stage of each step; on, a look at the clock.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,8 @@ pub enum Stage {
     Store,
     /// Advantages, gradients and updates.
     Learn,
+    /// Merging what workers have learnt, and waiting for each other.
+    Sync,
     /// Evaluations.
     Evaluate,
     /// Writing logs.
@@ -27,11 +28,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Act, "act"),
         (Self::Step, "step"),
         (Self::Store, "store"),
         (Self::Learn, "learn"),
+        (Self::Sync, "sync"),
         (Self::Evaluate, "eval"),
         (Self::Log, "log"),
         (Self::Checkpoint, "checkpoint"),
@@ -95,8 +97,12 @@ impl Stages {
         *calls += 1;
     }
 
-    /// Takes the times of workers that went on side by side: the mean of each stage, and all calls.
-    pub fn take_mean<'a>(&mut self, workers: impl ExactSizeIterator<Item = &'a mut Self>) {
+    /// Takes the times of workers that went on side by side since `begun`: the mean of each stage, and all calls. Of several
+    /// workers the rest of the time is [`Stage::Sync`].
+    pub(crate) fn take_mean<'a>(&mut self, begun: Lap, workers: impl ExactSizeIterator<Item = &'a mut Self>) {
+        let Some(begun) = begun else { return };
+        let (whole, before) = (begun.elapsed(), self.counted());
+        let several = workers.len() > 1;
         let count = workers.len().max(1) as u32;
         for worker in workers {
             for ((time, calls), (more, more_calls)) in self.spent.iter_mut().zip(std::mem::take(&mut worker.spent)) {
@@ -104,6 +110,13 @@ impl Stages {
                 *calls += more_calls;
             }
         }
+        if several {
+            self.add(Stage::Sync, whole.saturating_sub(self.counted() - before));
+        }
+    }
+
+    fn counted(&self) -> Duration {
+        self.spent.iter().map(|(time, _)| *time).sum()
     }
 
     /// The run has taken so long.
@@ -113,7 +126,7 @@ impl Stages {
 
     /// What the stages took, the longest first. What was never entered is left out.
     pub fn times(&self) -> Vec<StageTime> {
-        let counted: Duration = self.spent.iter().map(|(time, _)| *time).sum();
+        let counted = self.counted();
         let whole = self.whole.max(counted).as_secs_f64();
         let time = |stage, time: Duration, calls| {
             let seconds = time.as_secs_f64();
@@ -156,8 +169,7 @@ mod tests {
         let mut lap = begun;
         stages.lap(Stage::Act, &mut lap);
         stages.lap(Stage::Step, &mut lap);
-        let counted: Duration = stages.spent.iter().map(|(time, _)| *time).sum();
-        assert_eq!(counted, lap.unwrap() - begun.unwrap(), "nothing between them is lost");
+        assert_eq!(stages.counted(), lap.unwrap() - begun.unwrap(), "nothing between them is lost");
     }
 
     #[test]
@@ -175,8 +187,11 @@ mod tests {
         workers[0].add(Stage::Step, Duration::from_millis(10));
         workers[1].add(Stage::Step, Duration::from_millis(30));
         let mut all = Stages::on();
-        all.take_mean(workers.iter_mut());
+        let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        all.take_mean(Some(begun), workers.iter_mut());
         assert_eq!(all.spent[Stage::Step as usize], (Duration::from_millis(20), 2));
+        let (sync, calls) = all.spent[Stage::Sync as usize];
+        assert!(calls == 1 && sync >= Duration::from_millis(980), "the rest: {sync:?}");
         assert_eq!(workers[0].spent, Stages::default().spent, "they begin anew");
     }
 }

@@ -136,12 +136,13 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
 
     fn advance(&mut self, last_step: u64, report: &mut Report) -> Result<()> {
         let at_most = last_step.saturating_sub(self.global_step);
+        let begun = report.stages.begin();
         if report.stages.is_on() {
             self.blocks.iter_mut().for_each(|block| block.stages = Stages::on());
         }
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
         self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
-        report.stages.take_mean(self.blocks.iter_mut().map(|block| &mut block.stages));
+        report.stages.take_mean(begun, self.blocks.iter_mut().map(|block| &mut block.stages));
         report.add("charts/epsilon", self.course.epsilon(self.global_step));
         Ok(())
     }
