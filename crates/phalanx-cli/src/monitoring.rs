@@ -37,6 +37,8 @@ pub(crate) struct Monitoring {
     num_envs: usize,
     monitor: Option<PerformanceMonitor>,
     log: Option<BufferedLogger>,
+    /// Whether the log took everything that was followed.
+    followed: Result<(), Failure>,
 }
 
 impl MonitorArgs {
@@ -52,7 +54,8 @@ impl MonitorArgs {
     /// The same for a command that comes to its end by itself after an interrupt.
     pub(crate) fn start_uninterrupted(&self, num_envs: usize) -> Result<Monitoring, Failure> {
         let log = open(self.metrics_log.as_deref())?;
-        Ok(Monitoring { interval: self.monitor.map(|steps| steps as u64), num_envs, monitor: None, log })
+        let interval = self.monitor.map(|steps| steps as u64);
+        Ok(Monitoring { interval, num_envs, monitor: None, log, followed: Ok(()) })
     }
 }
 
@@ -68,6 +71,15 @@ impl Monitoring {
         self.tell(reading, progress)
     }
 
+    /// Each of some environments has made `steps` more, in work that is worth more than the log: one that fails is told
+    /// at the end.
+    pub(crate) fn follow(&mut self, steps: u64, num_envs: u64, progress: &Progress) {
+        if self.followed.is_ok() {
+            let reading = self.monitor.as_mut().and_then(|monitor| monitor.advance_of(steps, num_envs));
+            self.followed = self.tell(reading, progress);
+        }
+    }
+
     fn tell(&self, reading: Option<Reading>, progress: &Progress) -> Result<(), Failure> {
         let Some(reading) = reading else { return Ok(()) };
         progress.line(&reading.to_string());
@@ -79,6 +91,7 @@ impl Monitoring {
 
     /// Tells of the last steps, which may be fewer than an interval has, and writes what the log has kept back.
     pub(crate) fn close(mut self, progress: &Progress) -> Result<(), Failure> {
+        std::mem::replace(&mut self.followed, Ok(()))?;
         let last = self.monitor.as_mut().and_then(PerformanceMonitor::finish);
         self.tell(last, progress)?;
         Ok(self.log.map_or(Ok(()), BufferedLogger::close)?)

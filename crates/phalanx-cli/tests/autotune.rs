@@ -1,6 +1,8 @@
 //! Auto-tuning, the monitor and profiles through the binary.
 
 mod common;
+#[path = "../../phalanx-lab/tests/schema/mod.rs"]
+mod schema;
 
 use std::fs;
 use std::path::Path;
@@ -56,6 +58,7 @@ fn tuning_is_measured_once_shown_and_cleared() {
 
     let document: Value = serde_json::from_slice(&fs::read(cache.join("autotune_profiles.json")).unwrap()).unwrap();
     assert_eq!(document["schema_version"], 1);
+    schema::assert_described("autotune-profiles-v1", &cache.join("autotune_profiles.json"));
     let (key, config) = document["chunk_size_configs"].as_object().unwrap().iter().next().unwrap();
     assert!(key.starts_with("CartPole-v1:random:64:") && key.ends_with(":t1"), "{key}");
     for field in ["optimal_chunk_size", "throughput_steps_per_s", "validated_at", "engine_version", "env_hash"] {
@@ -91,6 +94,18 @@ fn tuning_is_measured_once_shown_and_cleared() {
         };
         assert_eq!(verdict.status.code(), Some(code), "{found}");
     }
+
+    // Without a number of threads, all that the tuner chooses from take part.
+    let all = ["autotune", "verify", "--env", "cartpole", "--num-envs", "64", "--sample-ms", "1", "--json"];
+    let verdict = run(cache, &[&all[..], &quick].concat());
+    let found: Value = serde_json::from_slice(&verdict.stdout).unwrap();
+    let mut threads: Vec<_> =
+        found["speeds"].as_array().unwrap().iter().map(|speed| speed["threads"].as_u64().unwrap()).collect();
+    assert!(threads.is_sorted(), "{found}");
+    threads.dedup();
+    let cores = std::thread::available_parallelism().unwrap().get() as u64;
+    assert_eq!((threads[0], threads[threads.len() - 1]), (1, cores), "{found}");
+    assert_eq!(found["speeds"].as_array().unwrap().len(), 7 * threads.len(), "{found}");
 
     assert!(stdout(cache, &["autotune", "clear-cache"]).starts_with("removed "));
     assert!(stdout(cache, &["cache", "clear"]).contains("holds nothing"));

@@ -291,7 +291,6 @@ fn what_is_no_phalanx_or_no_case_is_told_in_a_sentence() {
         (&["trend", "--history", "missing"], "there is no folder missing"),
         (&["plot", "--history", "missing"], "there is no folder missing"),
         (&["trend", "--history", ".", "--noise", "-1"], "percentage"),
-        (&["trend", "--history", ".", "--format", "html", "--noise", "1"], "leave out --case and --noise"),
         (&["trend", "--history", ".", "--json"], "no runs of such cases"),
     ] {
         let output = bench(folder.path(), arguments);
@@ -315,6 +314,7 @@ fn a_doctor_s_calibration_is_stored_and_used() {
     assert_eq!(calibration["calibration"]["comparisons"], 20);
     let file = calibration["file"].as_str().unwrap();
     assert!(Path::new(file).starts_with(folder.path().join("cache")) && Path::new(file).is_file());
+    schema::assert_described("calibration-v1", Path::new(file));
     let threshold = 100.0 * calibration["calibration"]["threshold"].as_f64().unwrap().exp_m1();
     let ab = |plan: &[&str]| {
         let more = ["--case", CASE, "--looks", "1", "--json", "--quiet"];
@@ -367,6 +367,10 @@ fn a_suite_keeps_its_baseline_and_compares_with_it() {
     assert!(json(&third)["comparisons"].as_object().unwrap().values().all(|against| against["tier"] == 2));
     let files = std::fs::read_dir(folder.path().join("out")).unwrap().count();
     assert_eq!(files, 1 + 4 + 4, "a baseline, four reports, four files of records");
+    let stored = std::fs::read_dir(folder.path().join("out")).unwrap().map(|entry| entry.unwrap().path());
+    let reports: Vec<_> = stored.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect();
+    assert_eq!(reports.len(), 5);
+    reports.iter().for_each(|report| schema::assert_described("suite-report-v1", report));
 }
 
 #[test]
@@ -464,4 +468,9 @@ fn a_trend_is_read_from_records() {
     }
     let text = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000"]));
     assert!(text.contains("insufficient history: four runs are needed") && !text.contains("/n1/"), "{text}");
+    let page = stdout(&bench(folder.path(), &["trend", "--history", "out", "--case", "n1000", "--format", "html"]));
+    assert!(page.starts_with("<!doctype html>") && page.contains("/n1000/") && !page.contains("/n1/"), "{page}");
+    assert!(page.contains(">Machine<") && !page.contains(">Throughput<"), "the trends alone: {page}");
+    let noise = ["trend", "--history", "out", "--case", "n1000", "--noise", "12.5", "--format", "html"];
+    assert!(stdout(&bench(folder.path(), &noise)).contains(">12.5 %<"));
 }

@@ -2,6 +2,8 @@
 //! about speed.
 
 mod common;
+#[path = "../../phalanx-lab/tests/schema/mod.rs"]
+mod schema;
 
 use std::fs;
 
@@ -100,6 +102,8 @@ fn a_sweep_leaves_the_files_of_the_reference() {
         assert!(out.join(name).with_extension("json").is_file(), "{name}");
     }
     assert!(!out.join("parallel_1_agents_2_processes.json").exists(), "a worker without an agent");
+    schema::assert_described("tabular-cell-v1", &out.join("parallel_16_agents_2_processes.json"));
+    schema::assert_described("tabular-cell-v1", &out.join("single_thread_1_agents.json"));
     let cell: Value =
         serde_json::from_slice(&fs::read(out.join("parallel_16_agents_2_processes.json")).unwrap()).unwrap();
     assert_eq!(

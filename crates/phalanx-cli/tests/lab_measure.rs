@@ -387,6 +387,7 @@ fn baselines_are_kept_and_compared() {
     let file = Path::new(first["file"].as_str().unwrap()).to_owned();
     let name = file.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("benchmark_baseline_20") && name.ends_with(".json"), "{name}");
+    schema::assert_described("baseline-run-v1", &file);
 
     run("phase1");
     let all = json(&["compare", "--results-dir", folder.path(), "--batch-size", "100", "--json"]);
@@ -415,6 +416,7 @@ fn baselines_are_kept_and_compared() {
     let refused = &large["batch_scaling"]["1000000"];
     assert!(refused["error"].as_str().unwrap().contains("but the budget is 1.00 MiB"), "{refused}");
     assert!(large["batch_scaling"]["1"]["steps_per_second"].as_f64() > Some(0.0));
+    schema::assert_described("baseline-run-v1", Path::new(large["file"].as_str().unwrap()));
 
     let report_of_a_suite = folder.0.path().join("benchmark_results_20260722_130501.json");
     std::fs::write(report_of_a_suite, "{\"results\": []}").unwrap();
@@ -481,6 +483,19 @@ fn all_runs_what_there_is() {
     assert!(done.as_array().unwrap().iter().all(|done| done["exit_code"] == 0), "{done}");
     let names = folder.names();
     assert!(names.iter().any(|name| name.starts_with("memory_scan_cpu")), "{names:?}");
+}
+
+#[test]
+fn all_goes_on_after_a_failure_and_exits_with_1() {
+    let folder = Folder::new();
+    let all = ["bench", "all", "--quick", "--skip-plots", "--quiet", "--json", "--results-dir", folder.path()];
+    // Only what could be tuned looks at this variable.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let output = command.args(all).env("PHALANX_AUTO_TUNE", "maybe").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let codes: Vec<_> = done.as_array().unwrap().iter().map(|done| done["exit_code"].as_i64().unwrap()).collect();
+    assert_eq!(codes, [2, 0, 0, 2], "{done}");
 }
 
 #[test]

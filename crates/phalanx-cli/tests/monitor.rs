@@ -10,8 +10,25 @@ use serde_json::Value;
 const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
 const CASE: &str = "CartPole-v1/n64/k8";
 
-/// Commands of `bench` that only read what is stored.
-const SHORT: [&str; 6] = ["cite", "compare", "help", "plot", "report", "trend"];
+/// Commands that only read what is stored, show a few steps, or wait for a person; all others take long.
+const SHORT: [&str; 13] = [
+    "cache",
+    "compare",
+    "completions",
+    "devices",
+    "envs",
+    "help",
+    "play",
+    "plot",
+    "render",
+    "report",
+    "tasks",
+    "trace",
+    "worker",
+];
+
+/// The same below `bench` and `autotune`.
+const SHORT_BELOW: [&str; 8] = ["cite", "clear-cache", "compare", "help", "plot", "report", "show-cache", "trend"];
 
 /// The commands that a help text lists.
 fn listed(help: &str) -> Vec<&str> {
@@ -23,15 +40,21 @@ fn listed(help: &str) -> Vec<&str> {
 
 #[test]
 fn every_long_command_has_a_monitor() {
-    let help = common::stdout(&["bench", "--help"]);
-    let bench = listed(&help);
-    assert!(SHORT.iter().all(|short| bench.contains(short)) && bench.contains(&"suite"), "{bench:?}");
-    let long = bench.into_iter().filter(|name| !SHORT.contains(name)).map(|name| vec!["bench", name]);
-    let others = [&["rollout"][..], &["demo"], &["demo", "performance"], &["autotune"], &["train"]];
-    let tuning = [&["autotune", "verify"][..], &["autotune", "max-envs"]];
-    for mut command in long.chain(others.into_iter().chain(tuning).map(<[_]>::to_vec)) {
-        command.push("--help");
-        assert!(common::stdout(&command).contains("--monitor"), "{command:?}");
+    let help = common::stdout(&["--help"]);
+    let mut long = Vec::new();
+    for name in listed(&help).into_iter().filter(|name| !SHORT.contains(name)) {
+        let help = common::stdout(&[name, "--help"]);
+        // `bench` alone does nothing.
+        long.extend((name != "bench").then(|| vec![name.to_owned()]));
+        let below = listed(&help).into_iter().filter(|below| !SHORT_BELOW.contains(below));
+        long.extend(below.map(|below| vec![name.to_owned(), below.to_owned()]));
+    }
+    for known in ["sweep", "evaluate", "bench suite", "autotune verify", "demo performance"] {
+        assert!(long.iter().any(|command| command.join(" ") == known), "{known} is missing in {long:?}");
+    }
+    for command in long {
+        let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        assert!(common::stdout(&words).contains("--monitor"), "{command:?}");
     }
 }
 
@@ -64,6 +87,38 @@ fn training_is_told() {
         ["env=CartPole-v1", "agent=dqn", "run.num_envs=4", "run.steps_per_env=100", "run.scan_chunk_size=10"];
     let told = monitored(folder.path(), &[&["train"][..], &settings].concat());
     assert!(told.len() >= 10 && told.last().unwrap().contains("step=100 "), "{told:?}");
+}
+
+#[test]
+fn memory_is_told_every_so_many_episodes() {
+    let folder = tempfile::tempdir().unwrap();
+    // Episodes of a bandit have ten steps, so that ten of them end in each chunk.
+    let settings = ["env=TwoArmedBandit-v0", "agent=random", "run.num_envs=1", "run.steps_per_env=1000"];
+    let more = ["run.scan_chunk_size=100", "--quiet", "--memory-every", "20"];
+    let output = Command::new(PHALANX).arg("train").args(settings).args(more).current_dir(&folder).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("memory=")).collect();
+    assert_eq!(told.len(), 5, "{said}");
+    assert!(told[0].starts_with("episodes=20 memory=") && told[4].starts_with("episodes=100 "), "{said}");
+    for line in told.iter().filter(|_| cfg!(target_os = "linux")) {
+        let number = |name: &str| line.split_once(name).unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap();
+        assert!(number("memory=") > 1.0 && number("peak=") >= number("memory="), "{line}");
+    }
+}
+
+#[test]
+fn evaluations_and_sweeps_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bandit.toml");
+    let text = "env = 'TwoArmedBandit-v0'\nagent = 'q_learning'\n[run]\nsteps_per_env = 40\nscan_chunk_size = 10\n\
+                save_agent_checkpoint = true\neval_rollouts = 2\n[sweep]\njobs = 2\n[sweep.parameters]\n\
+                run.num_envs = [1, 3]\n";
+    std::fs::write(&file, text).unwrap();
+    let told = monitored(folder.path(), &["sweep", "bandit.toml"]);
+    // The steps of each environment, of one run after the other.
+    assert!(told.len() >= 8 && told.last().unwrap().contains("step=80 "), "{told:?}");
+    let told = monitored(folder.path(), &["evaluate", "sweeps/bandit/runs/c0001-s42", "--episodes", "5"]);
+    assert_eq!(told.len(), 10, "episodes of a bandit have ten steps: {told:?}");
 }
 
 #[test]

@@ -117,6 +117,32 @@ fn an_interrupted_sweep_goes_on_without_repeating_what_is_finished() {
     assert!(message.contains("other settings"), "{message}");
 }
 
+/// Tuning is settled before the runs, once for all of a kind, and leaves no trace in what is stored.
+#[test]
+fn a_tuned_sweep_is_the_same_sweep() {
+    let text = "env = 'TwoArmedBandit-v0'\nagent = 'q_learning'\n[run]\nsteps_per_env = 500\nnum_envs = 4\n\
+                threads = 1\neval_rollouts = 2\n[sweep]\n[sweep.parameters]\nagent.gamma = [0.5, 0.9]\n";
+    let folder = folder_with(text);
+    json(folder.path(), &["sweep", "small.toml", "--json", "--quiet"]);
+    fs::write(folder.path().join("small.toml"), text.replace("threads", "auto_tune = true\nthreads")).unwrap();
+    json(folder.path(), &["sweep", "small.toml", "--json", "--quiet"]);
+    for file in ["results.csv", "results.json", "runs/c0001-s42/config.toml"] {
+        let of = |sweep: &str| fs::read_to_string(folder.path().join("sweeps").join(sweep).join(file)).unwrap();
+        assert_eq!(of("small"), of("small-1"), "{file}");
+    }
+    let cache = json(folder.path(), &["autotune", "show-cache", "--json"]);
+    let configs = cache["chunk_size_configs"].as_object().unwrap();
+    assert!(configs.len() == 1 && configs.keys().all(|key| key.contains("q_learning")), "{cache}");
+    // What was tuned is found again, so that this is no other sweep.
+    json(folder.path(), &["sweep", "--resume", "sweeps/small", "--auto-tune", "--json", "--quiet"]);
+
+    let both = text.replace("threads", "scan_chunk_size = 8\nthreads");
+    fs::write(folder.path().join("small.toml"), both).unwrap();
+    let message = refusal(folder.path(), &["sweep", "small.toml", "--auto-tune"]);
+    assert!(message.contains("run.scan_chunk_size is 8, but --auto-tune"), "{message}");
+    assert!(!folder.path().join("sweeps/small-2").exists());
+}
+
 #[test]
 fn a_run_that_fails_is_reported_and_the_others_go_on() {
     // A learning rate that throws the weights out of all numbers.

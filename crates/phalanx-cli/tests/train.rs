@@ -55,6 +55,47 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
     assert_eq!(evaluated("step_00002048")["global_step"], 2048);
 }
 
+/// Every agent tells of the stages it has, and learns the same.
+#[test]
+fn a_profile_says_where_the_time_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = ["act", "checkpoint", "eval", "learn", "log", "other", "step", "store"];
+    let passive = ["act", "checkpoint", "eval", "log", "other", "step"];
+    let cart_pole = "env=CartPole-v1";
+    for (env, agent, expected) in [
+        (cart_pole, "agent=ppo", &all[..]),
+        (cart_pole, "agent=pqn", &all),
+        (cart_pole, "agent=dqn", &all),
+        ("env=TicTacToe-v0", "agent=q_learning", &all),
+        (cart_pole, "agent=random", &passive),
+    ] {
+        let settings = [env, agent, "run.steps_per_env=2048", "run.num_envs=4", "run.eval_rollouts=2"];
+        let (_, plain) = train(folder.path(), &settings);
+        assert!(plain.get("profile").is_none(), "nobody asked: {plain}");
+        let (_, profiled) = train(folder.path(), &[&settings[..], &["--profile"]].concat());
+        assert_eq!(plain["final_eval_return_mean"], profiled["final_eval_return_mean"], "{agent}");
+        let stages = profiled["profile"].as_array().unwrap();
+        let mut names: Vec<_> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, expected, "{agent}");
+        let seconds: Vec<f64> = stages.iter().map(|stage| stage["seconds"].as_f64().unwrap()).collect();
+        assert!(seconds.is_sorted_by(|one, next| one >= next), "{agent}: {stages:?}");
+        let share: f64 = stages.iter().map(|stage| stage["share_percent"].as_f64().unwrap()).sum();
+        assert!((share - 100.0).abs() < 0.1, "{agent}: {share}");
+        let calls = |name: &str| stages.iter().find(|stage| stage["stage"] == name).unwrap()["calls"].as_u64();
+        assert_eq!(calls("step"), Some(2048), "{agent}: one for each step of all environments");
+        assert!(seconds.iter().sum::<f64>() <= profiled["wall_seconds"].as_f64().unwrap(), "{agent}");
+    }
+    let shards = ["env=TicTacToe-v0", "agent=q_learning", "run.num_envs=64", "agent.shards=2", "run.steps_per_env=500"];
+    let (_, shared) = train(folder.path(), &[&shards[..], &["--profile"]].concat());
+    let has_sync = shared["profile"].as_array().unwrap().iter().any(|stage| stage["stage"] == "sync");
+    assert!(has_sync, "workers merge and wait: {shared}");
+    let text =
+        run(folder.path(), &["train", cart_pole, "agent=random", "run.steps_per_env=64", "--profile", "--quiet"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("stage ") && text.contains(" share ") && text.contains("\nreturn  "), "{text}");
+}
+
 /// Neither threads nor evaluations are part of what is learnt.
 #[test]
 fn the_same_seed_gives_the_same_weights_for_any_threads_and_evaluations() {

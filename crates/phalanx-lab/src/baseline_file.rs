@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::files::{self, Damage};
@@ -21,9 +21,25 @@ const LABEL_CHARACTERS: usize = 28;
 /// Batch sizes that are measured unless the user says otherwise.
 pub const DEFAULT_BATCH_SIZES: [u64; 9] = [1, 10, 50, 100, 500, 1000, 2000, 5000, 10_000];
 
+/// The version of the files that are written.
+pub const SCHEMA_VERSION: u64 = 1;
+
+fn first_version() -> u64 {
+    1
+}
+
+fn known_version<'de, D: Deserializer<'de>>(value: D) -> std::result::Result<u64, D::Error> {
+    let version = u64::deserialize(value)?;
+    let unknown = || format!("schema_version is {version}, but this program reads {SCHEMA_VERSION}");
+    if version == SCHEMA_VERSION { Ok(version) } else { Err(serde::de::Error::custom(unknown())) }
+}
+
 /// A baseline run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
+    /// The version of the file. Those that do not say it, of ours or of other programs, are of the first.
+    #[serde(default = "first_version", deserialize_with = "known_version")]
+    pub schema_version: u64,
     /// When it began, in seconds since 1970.
     pub timestamp: f64,
     /// What the user says of it.
@@ -425,11 +441,14 @@ mod tests {
             assert_eq!(run.write(folder.path()).unwrap(), folder.path().join(name));
         }
         fs::write(folder.path().join("benchmark_damaged.json"), "{\"timestamp\": 1").unwrap();
+        let newer = serde_json::to_string(&Baseline { schema_version: 2, ..first.clone() }).unwrap();
+        fs::write(folder.path().join("benchmark_newer.json"), newer).unwrap();
         fs::write(folder.path().join("other.json"), "{}").unwrap();
         fs::write(folder.path().join("benchmark_results_20010909_014640.json"), "{\"results\": []}").unwrap();
         let all = read_folder(folder.path()).unwrap();
         assert_eq!(all.runs, [first.clone(), first, run(1e9 + 1.0, 200.0, 1.0)], "unknown fields included");
-        assert_eq!(all.damaged.len(), 1);
+        assert_eq!(all.damaged.len(), 2);
+        assert!(all.damaged[1].to_string().contains("schema_version is 2, but this program reads 1"));
         assert!(all.damaged[0].to_string().contains("benchmark_damaged.json: skipped, EOF"), "{}", all.damaged[0]);
     }
 

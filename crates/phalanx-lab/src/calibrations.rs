@@ -189,6 +189,7 @@ mod tests {
     use super::*;
     use crate::campaign::{Clock, Process};
     use crate::record::{Checksum, Order};
+    use crate::stats::testing::share;
     use crate::worker::Ready;
     use crate::workload::{Timing, WorkloadMemory};
 
@@ -236,6 +237,21 @@ mod tests {
         assert!((found.minimum_detectable_effect / found.sd - 0.994_71).abs() < 1e-4);
         let few = [pair(0.01), pair(0.0)];
         assert_eq!(StoredCalibration::of(("f", "m"), &CaseSpec::rollout("some", 4), &plan(), &few, 200, 1), None);
+    }
+
+    /// What the doctor promises of a machine is what campaigns on it keep: simulated machines are calibrated, and a
+    /// build that is slower by the detectable effect is then looked for by the interval that decides.
+    #[test]
+    fn a_slowdown_of_the_detectable_effect_is_found_four_times_in_five() {
+        let case = CaseSpec::rollout("some", 4);
+        let found = share(23, 300, |random| {
+            let measured: Vec<_> = (0..30).map(|_| pair(0.01 * random.normal())).collect();
+            let doctor = StoredCalibration::of(("f", "m"), &case, &plan(), &measured, 2, 1).unwrap();
+            let logs = (0..doctor.pairs).map(|_| doctor.minimum_detectable_effect + 0.01 * random.normal());
+            !of_log_ratios(logs, CONFIDENCE, 1).unwrap().deciding.contains(0.0)
+        });
+        // The standard deviation of a share of 300 is 0.023, and that of thirty pairs is itself measured.
+        assert!((0.72..0.87).contains(&found), "{found}");
     }
 
     #[test]

@@ -44,7 +44,19 @@ pub const FIGURES: [Figure; 6] = [
     Figure { name: "performance_trends", plot_type: "trends", draw: performance_trends },
 ];
 
-/// A picture as files.
+/// A picture as files, of a figure here or of one's own.
+///
+/// ```
+/// use phalanx_lab::figures::Files;
+/// use phalanx_render::plot::{Datum, Layer, Plot, PlotAxis};
+///
+/// let data = [(100.0, 2e6), (10_000.0, 9e6)].map(|(elements, rate)| Datum::new(elements, rate));
+/// let (x, y) = (PlotAxis::log("elements"), PlotAxis::log("sums per second"));
+/// let plot = Plot::new("A benchmark of my own", x, y, vec![Layer::line("sum", 0, data.into())]);
+/// let Files { png, svg } = Files::of(&plot.scene())?;
+/// assert!(png.starts_with(b"\x89PNG") && svg.starts_with(b"<svg"));
+/// # Ok::<(), phalanx_render::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Files {
     /// At 150 dots per inch.
@@ -662,9 +674,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn kinds_are_groups_and_the_slowest_of_each_is_one() {
-        let peer = |library: &str, kind: &str, rate: Option<f64>| Peer {
+    fn peer(library: &str, kind: &str, rate: Option<f64>) -> Peer {
+        Peer {
             time: String::new(),
             library: library.to_owned(),
             library_version: "1".to_owned(),
@@ -678,7 +689,67 @@ mod tests {
             startup_s: None,
             error: "pip install envpool".to_owned(),
             noisy: String::new(),
-        };
+        }
+    }
+
+    fn memory_use(num_envs: f64, peak_rss_mb: f64) -> MemoryUse {
+        MemoryUse {
+            time: "20260722_130501".to_owned(),
+            machine: "m".to_owned(),
+            device: "cpu".to_owned(),
+            env: "CartPole-v1".to_owned(),
+            num_envs,
+            chunk: 8.0,
+            arrays_mb: None,
+            predicted_mb: None,
+            peak_rss_mb: Some(peak_rss_mb),
+        }
+    }
+
+    /// Everything that a figure can show, with names as long as users make them, at small and huge speeds.
+    fn crowded(scale: f64) -> Results {
+        let env = |i: usize| format!("an-environment-with-a-very-long-name-of-its-own-{i}-v0");
+        let settings = vec!["safety=monitor".to_owned(), "opponent=a-perfect-player".to_owned()];
+        let runs = (1..=20).map(|day| format!("202607{day:02}_130501"));
+        let sizes = [1e2, 1e4, 1e6, 1e8];
+        let rates = runs.flat_map(|time| {
+            let of = |i: usize, n: f64, chunk: f64| Rate {
+                time: time.clone(),
+                machine: "a-fingerprint-of-some-length".to_owned(),
+                env: env(i),
+                settings: settings.clone(),
+                ..rate(n, chunk, scale * n.sqrt() * (1 + i) as f64 * chunk)
+            };
+            (0..8).flat_map(|i| sizes.map(|n| [8.0, 64.0, 512.0].map(|k| of(i, n, k)))).flatten().collect::<Vec<_>>()
+        });
+        let memory = (0..8).flat_map(|i| sizes.map(|n| MemoryUse { env: env(i), ..memory_use(n, 5.0 + scale * n) }));
+        let library = "a-library-with-a-long-name";
+        let peers = ["fused_random_rollout", "host_api_random"].into_iter().flat_map(|kind| {
+            let of = |i: usize| Peer {
+                mode: "its fastest mode, described at length".to_owned(),
+                interval: Some((0.5 * scale, 2.0 * scale)),
+                error: "pip install a-library-with-a-long-name with many words of advice after it ".repeat(3),
+                ..peer(library, kind, (i < 5).then_some(scale * 10_f64.powi(i as i32)))
+            };
+            (0..7).map(of).collect::<Vec<_>>()
+        });
+        Results { rates: rates.collect(), memory: memory.collect(), peers: peers.collect(), ..Results::default() }
+    }
+
+    #[test]
+    fn no_text_is_clipped_in_any_figure() {
+        for scale in [1e-3, 1.0, 1e9] {
+            let results = crowded(scale);
+            for figure in FIGURES {
+                let scene = (figure.draw)(&results).unwrap_or_else(|| panic!("{} is missing", figure.name));
+                assert_eq!(scene.clipped_texts(), [] as [&Text; 0], "{} at {scale}", figure.name);
+                assert_eq!(no_data(&figure).clipped_texts(), [] as [&Text; 0], "{}", figure.name);
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_are_groups_and_the_slowest_of_each_is_one() {
         let peers = vec![
             peer("gymnax", "fused_random_rollout", Some(5e6)),
             peer("phalanx", "fused_random_rollout", Some(5e8)),
@@ -696,13 +767,7 @@ mod tests {
         let of = |n: f64, peak: f64, time: &str, machine: &str| MemoryUse {
             time: time.to_owned(),
             machine: machine.to_owned(),
-            device: "cpu".to_owned(),
-            env: "CartPole-v1".to_owned(),
-            num_envs: n * MEGABYTE,
-            chunk: 8.0,
-            arrays_mb: None,
-            predicted_mb: None,
-            peak_rss_mb: Some(peak),
+            ..memory_use(n * MEGABYTE, peak)
         };
         let mut memory = [1.0, 2.0, 4.0].map(|n| of(n, 5.0 + 36.0 * n, "20260722_130501", "m")).to_vec();
         // Neither an older run nor another machine has a say.

@@ -24,8 +24,8 @@ pub struct PerformanceMonitor {
     log_interval: u64,
     num_envs: u64,
     step: u64,
-    /// Where the running interval began.
-    from: u64,
+    /// Steps of all environments in the running interval.
+    made: u64,
     watch: Stopwatch,
 }
 
@@ -57,7 +57,7 @@ impl PerformanceMonitor {
             log_interval: log_interval.max(1),
             num_envs: num_envs as u64,
             step: 0,
-            from: 0,
+            made: 0,
             watch: Stopwatch::start(),
         }
     }
@@ -65,8 +65,14 @@ impl PerformanceMonitor {
     /// Hears that each environment has made `steps` more. Answers a reading if an interval has ended since the last
     /// one: only one, however many have.
     pub fn advance(&mut self, steps: u64) -> Option<Reading> {
+        self.advance_of(steps, self.num_envs)
+    }
+
+    /// [`advance`](Self::advance) of another number of environments, where several batches take turns.
+    pub fn advance_of(&mut self, steps: u64, num_envs: u64) -> Option<Reading> {
         let before = self.step;
         self.step += steps;
+        self.made += steps * num_envs;
         if before / self.log_interval == self.step / self.log_interval {
             return None;
         }
@@ -75,18 +81,18 @@ impl PerformanceMonitor {
 
     /// A reading of what no reading has told yet, if there is anything.
     pub fn finish(&mut self) -> Option<Reading> {
-        if self.step == self.from {
+        if self.made == 0 {
             return None;
         }
         let elapsed = self.watch.elapsed();
         let wall = elapsed.wall_ns.max(1) as f64;
         let reading = Reading {
             step: self.step,
-            sps: Some(((self.step - self.from) * self.num_envs) as f64 / wall * 1e9),
+            sps: Some(self.made as f64 / wall * 1e9),
             cpu: elapsed.cpu_ns.map(|cpu| 100.0 * cpu as f64 / wall),
             mem: memory::rss_bytes().zip(memory::total_bytes()).map(|(rss, all)| 100.0 * rss as f64 / all as f64),
         };
-        self.from = self.step;
+        self.made = 0;
         self.watch = Stopwatch::start();
         Some(reading)
     }
@@ -105,6 +111,16 @@ mod tests {
         assert!(monitor.advance(1).is_none());
         assert_eq!(monitor.finish().map(|reading| reading.step), Some(12_561), "the rest is told at the end");
         assert!(monitor.finish().is_none(), "and only once");
+    }
+
+    #[test]
+    fn batches_of_several_sizes_count_by_their_own() {
+        let mut monitor = PerformanceMonitor::new(10, 1);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(monitor.advance_of(9, 1_000_000).is_none());
+        let reading = monitor.advance_of(1, 1).unwrap();
+        let seconds = 9_000_001.0 / reading.sps.unwrap();
+        assert!(reading.step == 10 && (0.01..10.0).contains(&seconds), "{reading}");
     }
 
     #[test]

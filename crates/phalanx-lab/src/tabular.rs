@@ -86,9 +86,14 @@ impl Runtime {
     }
 }
 
+/// The version of the files of cells.
+pub const CELL_VERSION: u64 = 1;
+
 /// A runtime with a number of agents and workers, as its file keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
+    /// The version of the file.
+    pub schema_version: u64,
     /// What executed.
     pub runtime: Runtime,
     /// Steps of each agent.
@@ -307,6 +312,7 @@ mod tests {
 
     fn cell(runtime: Runtime, num_agents: usize, num_processes: usize, step_ns: f64) -> Cell {
         let empty = Cell {
+            schema_version: CELL_VERSION,
             runtime,
             total_steps: 0,
             effective_steps: 0,

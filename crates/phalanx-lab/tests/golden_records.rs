@@ -77,3 +77,24 @@ fn the_checker_finds_wrong_values() {
         assert!(serde_json::from_value::<Record>(broken).is_err(), "{field}");
     }
 }
+
+#[test]
+fn documents_that_lack_a_field_or_have_one_too_many_are_found() {
+    let cell = serde_json::json!({
+        "schema_version": 1, "runtime": "parallel", "total_steps": 10, "effective_steps": 20, "elapsed_time": 1.5,
+        "throughput": 13.3, "step_multiplier": 2, "timestamp": "2026-07-22T13:05:01Z", "num_agents": 2,
+        "num_processes": 1, "mpi_rank": 0, "mpi_size": 1, "machine": "m", "git": null, "runs": [1.5], "median": 1.5,
+        "min": 1.5, "max": 1.5, "warmup_s": 0.1, "learn_metric": null, "peak_rss_mb": null, "case": "c",
+    });
+    let schema = Schema::of("tabular-cell-v1");
+    assert_eq!(schema.misfits(&cell), [] as [&str; 0]);
+    for (field, variant) in with_one_field_less(&cell) {
+        // It is written in any case; who reads may do without what can be null.
+        assert_eq!(schema.misfits(&variant).is_empty(), cell[&field].is_null(), "without {field}");
+    }
+    for (field, wrong) in [("schema_version", 2.into()), ("runs", "1.5".into()), ("more", Value::Null)] {
+        let mut broken = cell.clone();
+        broken[field] = wrong;
+        assert_eq!(schema.misfits(&broken).len(), 1, "{field}");
+    }
+}

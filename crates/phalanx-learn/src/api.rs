@@ -10,13 +10,14 @@ use serde::Serialize;
 
 use crate::environments::Environments;
 use crate::error::{Error, Result};
-use crate::evaluation::Summary as Spread;
+use crate::evaluation::{Summary as Spread, Watch};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
 use crate::run::directory::{
     EvalMetrics, Lock, Metadata, Results, RunDirectory, Status, Summary, TrainingMetrics, load_run,
 };
 use crate::run::episodes::{Episode, Origin};
+use crate::stages::Stages;
 use crate::state::State;
 use crate::stop::Stop;
 use crate::trainer::{self, Progress};
@@ -41,6 +42,10 @@ pub struct TrainOptions<'a> {
     pub resume_from: Option<&'a Checkpoint>,
     /// Threads if the configuration does not say how many; they are not stored, since results do not depend on them.
     pub threads: Option<usize>,
+    /// The chunk size, likewise.
+    pub scan_chunk_size: Option<usize>,
+    /// Whether the stages of the run are timed.
+    pub profile: bool,
     /// For the run's metadata.
     pub host: Host,
     /// Who watches the run.
@@ -102,6 +107,8 @@ pub struct TrainingResults {
     pub stored: bool,
     /// Seconds of training, evaluations and files not counted.
     pub training_seconds: f64,
+    /// Where the time of the last session went, if that was asked for.
+    pub stages: Stages,
 }
 
 impl TrainingResults {
@@ -135,6 +142,7 @@ impl TrainingResults {
             complete: true,
             stored: true,
             training_seconds: agent_state.state.value(trainer::TRAINING_SECONDS)?,
+            stages: Stages::default(),
             agent_state,
         })
     }
@@ -172,6 +180,20 @@ enum Place<'a> {
     Again(RunDirectory, Lock, Option<Box<Metadata>>),
 }
 
+/// How a run is carried out, which changes nothing of what comes out of it.
+struct Manner {
+    threads: Option<usize>,
+    scan_chunk_size: Option<usize>,
+    stages: Stages,
+}
+
+impl TrainOptions<'_> {
+    fn manner(&self) -> Manner {
+        let stages = if self.profile { Stages::on() } else { Stages::default() };
+        Manner { threads: self.threads, scan_chunk_size: self.scan_chunk_size, stages }
+    }
+}
+
 /// The folder of a session while it lasts.
 struct Open {
     directory: RunDirectory,
@@ -203,15 +225,8 @@ pub fn train_and_evaluate(
     }
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
-    session(
-        config,
-        environments,
-        place,
-        options.resume_from,
-        options.threads,
-        options.host,
-        observer_of(options.observer),
-    )
+    let manner = options.manner();
+    session(config, environments, place, options.resume_from, manner, options.host, observer_of(options.observer))
 }
 
 fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
@@ -245,6 +260,7 @@ fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
 /// # Ok::<(), phalanx_learn::Error>(())
 /// ```
 pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions<'_>) -> Result<TrainingResults> {
+    let manner = options.manner();
     let observer = observer_of(options.observer);
     let lock = load_run(run)?.directory.lock()?;
     // Read again, now that nobody else writes.
@@ -265,7 +281,7 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(&found.config, &last.checkpoint, &last.path)?;
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
-    session(&found.config, environments, place, Some(&last.checkpoint), options.threads, options.host, observer)
+    session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
 }
 
 /// Refuses to go on with other settings than those that led here.
@@ -282,12 +298,13 @@ fn session(
     environments: &dyn Environments,
     place: Place<'_>,
     resume_from: Option<&Checkpoint>,
-    threads: Option<usize>,
+    manner: Manner,
     host: Host,
     observer: &mut dyn Observer,
 ) -> Result<TrainingResults> {
     let mut executed = config.clone();
-    executed.run.threads = config.run.threads.or(threads);
+    executed.run.threads = config.run.threads.or(manner.threads);
+    executed.run.scan_chunk_size = config.run.scan_chunk_size.or(manner.scan_chunk_size);
     let observer = RefCell::new(observer);
     let (start, now) = (Instant::now(), SystemTime::now());
     let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
@@ -333,7 +350,8 @@ fn session(
         observer.borrow_mut().progress(progress)
     };
     let stop = observer.borrow().stop();
-    let trained = trainer::train(&executed, environments, &mut folder, resume_from, &mut told, stop);
+    let trained =
+        trainer::train_timed(&executed, environments, &mut folder, resume_from, &mut told, stop, manner.stages);
 
     let mut run_dir = None;
     let mut noted = Ok(());
@@ -361,11 +379,12 @@ fn session(
         complete: trained.complete,
         stored: trained.stored,
         training_seconds: trained.training_seconds,
+        stages: trained.stages,
     })
 }
 
 /// How an agent is evaluated, beside what the configuration says.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct EvalOptions<'a> {
     /// The trained agent; without it, the agent as it begins.
     pub agent_state: Option<Checkpoint>,
@@ -375,8 +394,18 @@ pub struct EvalOptions<'a> {
     pub save_episodes: Option<&'a Path>,
     /// For the metadata of that folder.
     pub host: Host,
-    /// Who may want it to end, with [`Error::Interrupted`].
-    pub stop: Stop,
+    /// Hears of each step of all environments; `false` ends the evaluation with [`Error::Interrupted`].
+    pub watch: Option<&'a mut Watch<'a>>,
+}
+
+impl std::fmt::Debug for EvalOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { agent_state, return_episodes, save_episodes, host, .. } = self;
+        let of = agent_state.as_ref().map(|checkpoint| checkpoint.global_step);
+        let mut told = f.debug_struct("EvalOptions");
+        told.field("of", &of).field("return_episodes", return_episodes).field("save_episodes", save_episodes);
+        told.field("host", host).finish()
+    }
 }
 
 /// What came out of an evaluation. Deviations are those of the numbers themselves.
@@ -459,12 +488,14 @@ pub fn evaluate(
     environments: &dyn Environments,
     options: EvalOptions<'_>,
 ) -> Result<EvaluationResults> {
-    let EvalOptions { agent_state, return_episodes, save_episodes, host, stop } = options;
+    let EvalOptions { agent_state, return_episodes, save_episodes, host, watch } = options;
     let (start, now) = (Instant::now(), SystemTime::now());
     let pool = trainer::pool(config)?;
     let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
     let keep = return_episodes || save_episodes.is_some();
-    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep, &stop)?;
+    let mut nobody = || true;
+    let watch = watch.unwrap_or(&mut nobody);
+    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep, watch)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;

@@ -7,6 +7,7 @@ use phalanx_core::rng::Stream;
 
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
+use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;
 
@@ -109,9 +110,12 @@ impl Learner for Classical {
         let discrete = self.world.spec().action.is_discrete();
         let out =
             if discrete { ActionsMut::Discrete(&mut self.indices) } else { ActionsMut::Continuous(&mut self.values) };
+        let mut lap = report.stages.begin();
         self.player.act(self.world.obs(), self.world.masks(), out);
+        report.stages.lap(Stage::Act, &mut lap);
         let actions = if discrete { Actions::Discrete(&self.indices) } else { Actions::Continuous(&self.values) };
         self.world.step(actions, report)?;
+        report.stages.lap(Stage::Step, &mut lap);
         let (terminated, truncated) = (self.world.terminated(), self.world.truncated());
         let steps = self.player.steps.iter_mut().zip(terminated.iter().zip(truncated));
         steps.filter(|(_, (terminated, truncated))| **terminated | **truncated).for_each(|(steps, _)| *steps = 0);

@@ -3,10 +3,9 @@
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, ObsMut, Reset, StepBuffers};
 use phalanx_core::space::{ActionMask, ActionSpace};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::learner::{Greedy, Report};
 use crate::run::episodes::{self, Episode};
-use crate::stop::Stop;
 use crate::world::World;
 
 /// The episodes of an evaluation, one of each environment.
@@ -175,16 +174,19 @@ impl Choice {
 ///
 /// An episode that lasts longer than `max_steps` is cut there.
 pub fn evaluate(world: &mut World, agent: &mut dyn Greedy, max_steps: u32, keep_episodes: bool) -> Result<Evaluation> {
-    evaluate_unless(world, agent, max_steps, keep_episodes, &Stop::default())
+    evaluate_watched(world, agent, max_steps, keep_episodes, &mut || true)
 }
 
-/// [`evaluate`], but ends with [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` wants it to.
-pub(crate) fn evaluate_unless(
+/// Who hears of each step that an evaluation makes in all its environments, and may end it early (`false`).
+pub type Watch<'a> = dyn FnMut() -> bool + 'a;
+
+/// [`evaluate`], but ends with [`Error::Interrupted`] when `watch` says so.
+pub(crate) fn evaluate_watched(
     world: &mut World,
     agent: &mut dyn Greedy,
     max_steps: u32,
     keep_episodes: bool,
-    stop: &Stop,
+    watch: &mut Watch<'_>,
 ) -> Result<Evaluation> {
     let (num_envs, dim) = (world.num_envs(), world.obs_dim());
     let mut choice = Choice::of(&world.spec().action, world.num_envs());
@@ -211,10 +213,12 @@ pub(crate) fn evaluate_unless(
     let mut report = Report::default();
     let mut ended = vec![false; num_envs];
     for _ in 0..max_steps {
-        stop.check()?;
         agent.act(world.obs(), world.masks(), choice.out());
         world.step(choice.actions(), &mut report)?;
         report.clear();
+        if !watch() {
+            return Err(Error::Interrupted);
+        }
         for env in 0..num_envs {
             ended[env] = world.terminated()[env] | world.truncated()[env];
             if !open[env] {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use phalanx_core::batch::ActionsMut;
 
 use crate::error::{Error, Result};
+use crate::stages::Stages;
 use crate::state::State;
 use crate::stop::Stop;
 
@@ -87,6 +88,8 @@ pub struct Report {
     pub episodes: Vec<EndedEpisode>,
     /// Who may want a unit to end in its midst.
     pub stop: Stop,
+    /// Where the time went, of the whole run and not of an interval.
+    pub stages: Stages,
 }
 
 /// An episode that ended in training.
@@ -156,10 +159,10 @@ impl Report {
             length: *length,
             cost: *cost,
         });
-        Ok(Self { metrics, episodes: episodes.collect(), stop: Stop::default() })
+        Ok(Self { metrics, episodes: episodes.collect(), stop: Stop::default(), stages: Stages::default() })
     }
 
-    /// Starts a new interval.
+    /// Starts a new interval; the time by stages goes on.
     pub fn clear(&mut self) {
         self.metrics.clear();
         self.episodes.clear();

@@ -33,6 +33,7 @@
 //! | [`random`] | streams of random numbers by purpose, each with a position that can be stored |
 //! | [`returns`] | generalised advantages and λ-returns, with the right ends |
 //! | [`run`] | settings of a run, and everything it leaves on disk |
+//! | [`stages`] | where the time of a run goes |
 //! | `stop` | who wants work to end in its midst |
 //! | [`sweep`] | which runs a sweep consists of |
 //! | [`state`] | named arrays and values: what a run needs to go on |
@@ -52,6 +53,7 @@ pub mod nn;
 pub mod random;
 pub mod returns;
 pub mod run;
+pub mod stages;
 pub mod state;
 mod stop;
 pub mod sweep;

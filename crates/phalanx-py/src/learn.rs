@@ -423,6 +423,7 @@ fn train(
             threads,
             host: host(),
             observer: Some(&mut watcher),
+            ..TrainOptions::default()
         };
         train_and_evaluate(&config, &environments()?, options)
     });
@@ -457,7 +458,9 @@ fn evaluate_agent<'py>(
     let found = py.detach(|| {
         let environments = Registered::find(&config.0.env.name).expect("it was found");
         let (save_episodes, stop) = (save_episodes.as_deref(), signals.stop());
-        let options = EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop };
+        let mut watch = || !stop.is_wanted();
+        let options =
+            EvalOptions { agent_state, return_episodes, save_episodes, host: host(), watch: Some(&mut watch) };
         evaluate(&config.0, &environments, options)
     });
     if let Some(interrupt) = signals.take() {

@@ -544,13 +544,7 @@ mod tests {
     }
 
     fn check(scene: &Scene) {
-        for shape in &scene.shapes {
-            if let Shape::Text(text) = shape {
-                let ((left, top), (right, bottom)) = text.bounds();
-                let inside = left >= 0.0 && top >= 0.0 && right <= scene.width && bottom <= scene.height;
-                assert!(inside, "{text:?} reaches {left}, {top} to {right}, {bottom}");
-            }
-        }
+        assert_eq!(scene.clipped_texts(), [] as [&Text; 0]);
     }
 
     #[test]

@@ -216,6 +216,17 @@ impl Scene {
         Self { width, height, background, shapes: Vec::new() }
     }
 
+    /// Texts that reach beyond the edge, which cuts them off.
+    pub fn clipped_texts(&self) -> Vec<&Text> {
+        let texts =
+            self.shapes.iter().filter_map(|shape| if let Shape::Text(text) = shape { Some(text) } else { None });
+        let clipped = |text: &&Text| {
+            let ((left, top), (right, bottom)) = text.bounds();
+            !(left >= 0.0 && top >= 0.0 && right <= self.width && bottom <= self.height)
+        };
+        texts.filter(clipped).collect()
+    }
+
     /// Adds a rectangle with sharp corners.
     pub fn rect(&mut self, at: Point, width: f64, height: f64, paint: Paint) -> &mut Self {
         self.round_rect(at, width, height, 0.0, paint)
@@ -286,5 +297,24 @@ impl Shape {
             Self::Text(text) => shift(&mut text.at),
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beyond_any_edge_are_clipped() {
+        let mut scene = Scene::new(100.0, 50.0, Colour::WHITE);
+        let places = [("left", -1.0, 25.0), ("right", 95.0, 25.0), ("top", 40.0, 3.0), ("bottom", 40.0, 50.0)];
+        for (name, x, y) in places.into_iter().chain([("inside", 40.0, 25.0)]) {
+            scene.text(Text::new((x, y), 10.0, name, Colour::WHITE));
+        }
+        scene.text(Text::new((99.0, 45.0), 10.0, "flush", Colour::WHITE).anchor(Anchor::End));
+        let clipped: Vec<&str> = scene.clipped_texts().iter().map(|text| text.text.as_str()).collect();
+        assert_eq!(clipped, ["left", "right", "top", "bottom"]);
+        scene.text(Text::new((50.0, 45.0), 10.0, "a long text upright", Colour::WHITE).turned(-90.0));
+        assert_eq!(scene.clipped_texts().len(), 5);
     }
 }

@@ -8,7 +8,7 @@ use phalanx_core::safety::SafetyMode;
 use phalanx_lab::autotune::cache::{CacheFile, Loaded};
 use phalanx_lab::autotune::max_envs::{self, MaxEnvs, Probe};
 use phalanx_lab::autotune::memory_model::MemoryModel;
-use phalanx_lab::autotune::sweep::{SweepPlan, sweep};
+use phalanx_lab::autotune::sweep::{Setting, Speed, SweepPlan, sweep};
 use phalanx_lab::autotune::{Event, Request, Subject, Tuned, tune};
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Process;
@@ -253,7 +253,6 @@ struct Watch<'a> {
     /// Steps of each environment that the monitor has heard of.
     heard: u64,
     monitor: Monitoring,
-    monitored: Result<(), Failure>,
     /// For the monitor's lines: a search does not know how far it is.
     progress: Progress,
 }
@@ -263,22 +262,20 @@ impl<'a> Watch<'a> {
         let mut monitor = args.monitor.start(args.num_envs)?;
         monitor.begin();
         let (progress, num_envs) = (Progress::new("autotune", 0, true), args.num_envs as u64);
-        Ok(Self { subject, num_envs, heard: 0, monitor, monitored: Ok(()), progress })
+        Ok(Self { subject, num_envs, heard: 0, monitor, progress })
     }
 
     /// A round has ended.
     fn round(&mut self) {
         let made = self.subject.steps_made() / self.num_envs;
-        if self.monitored.is_ok() {
-            self.monitored = self.monitor.advance((made - self.heard) as usize, &self.progress);
-        }
+        self.monitor.follow(made - self.heard, self.num_envs, &self.progress);
         self.heard = made;
     }
 
     fn close(mut self) -> Result<(), Failure> {
         // Steps after the last round.
         self.round();
-        self.monitored.and_then(|()| self.monitor.close(&self.progress))
+        self.monitor.close(&self.progress)
     }
 }
 
@@ -303,8 +300,16 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let request = run.request(&subject);
     let mut watch = Watch::start(run, &subject)?;
     let tuned = tuned(&request, run.output.quiet, &mut || watch.round())?;
-    // All that fit, also those that the tuner had no time for.
-    let candidates = request.fitting_candidates();
+    // All that fit, also those that the tuner had no time for; all numbers of threads, unless several loops do not fit.
+    let chosen = Setting { threads: tuned.threads, chunk_size: tuned.scan_chunk_size };
+    let mut threads = request.fitting_threads();
+    if threads.is_empty() {
+        say!("note: loops with other numbers of threads would not fit into memory beside each other");
+        threads.push(tuned.threads);
+    }
+    let chunks = request.fitting_candidates();
+    let with = |threads: usize| chunks.iter().map(move |&chunk_size| Setting { threads, chunk_size });
+    let candidates: Vec<Setting> = threads.into_iter().flat_map(with).collect();
     let plan = SweepPlan {
         rounds: usize::from(args.rounds),
         sample: run.limits.sample(),
@@ -319,8 +324,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             say!("verify: {what}, round {round}");
         }
     };
-    let size = (run.num_envs, tuned.threads);
-    let found = sweep(subject.subject(), size, tuned.scan_chunk_size, &candidates, plan, after)?;
+    let found = sweep(subject.subject(), run.num_envs, chosen, &candidates, plan, after)?;
     watch.close()?;
     let (verdict, exit_code) = match found.is_within(ALLOWED) {
         Some(true) => ("good", 0),
@@ -331,25 +335,28 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let printed = if run.output.json {
         print_json(&found)
     } else {
-        let speeds = found.speeds.iter().rev().map(|(chunk, speed)| {
-            let mark = match *chunk {
-                chunk if chunk == found.chosen => "   <- chosen",
-                chunk if chunk == found.best => "   <- best",
+        let speeds = found.speeds.iter().rev().map(|&Speed { setting, steps_per_s }| {
+            let mark = match setting {
+                setting if setting == found.chosen => "   <- chosen",
+                setting if setting == found.best => "   <- best",
                 _ => "",
             };
-            format!("chunk {chunk:>4}    {} steps/s{mark}\n", format_number(*speed))
+            let Setting { threads, chunk_size } = setting;
+            format!("threads {threads:>3}  chunk {chunk_size:>4}    {} steps/s{mark}\n", format_number(steps_per_s))
         });
         let behind = found.rival.zip(found.shortfall).zip(found.interval).map(|((rival, shortfall), interval)| {
             let of = if rival == found.best { "best" } else { "next" };
             let [low, high] = [interval.low, interval.high].map(|share| 100.0 * share);
-            format!(" is {:.1} % [{low:.1}, {high:.1}] behind the {of}, {rival}", 100.0 * shortfall)
+            let Setting { threads, chunk_size } = rival;
+            let name = format!("threads {threads}, chunk {chunk_size}");
+            format!(" is {:.1} % [{low:.1}, {high:.1}] behind the {of} ({name})", 100.0 * shortfall)
         });
         let line = format!(
-            "{} x {}, threads = {}: {}{}: {verdict}\n",
+            "{} x {}, threads {}, chunk {}{}: {verdict}\n",
             run.num_envs,
             subject.subject().env(),
-            tuned.threads,
-            found.chosen,
+            chosen.threads,
+            chosen.chunk_size,
             behind.unwrap_or_default(),
         );
         print(&(speeds.collect::<String>() + &line))

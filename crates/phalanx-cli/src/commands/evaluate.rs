@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use crate::commands::{print, print_json, train};
 use crate::failure::Failure;
+use crate::monitoring::MonitorArgs;
+use crate::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct EvaluateArgs {
@@ -36,6 +38,8 @@ pub(crate) struct EvaluateArgs {
     /// Folder that such a folder is made in
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+    #[command(flatten)]
+    monitor: MonitorArgs,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -90,15 +94,25 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     config.run.seed = args.seed.unwrap_or(config.run.seed);
     config.run.eval_render_videos = args.render_videos;
     let global_step = agent_state.global_step;
+    let mut monitoring = args.monitor.start(config.run.eval_rollouts)?;
+    // For the monitor's lines: nobody knows how long episodes will be.
+    let progress = Progress::new("evaluate", 0, true);
+    monitoring.begin();
+    let mut watch = || {
+        monitoring.follow(1, u64::from(args.episodes), &progress);
+        true
+    };
     let options = EvalOptions {
         agent_state: Some(agent_state),
         save_episodes: (args.save_episodes || args.render_videos).then_some(&args.root),
         host: train::host(),
+        watch: Some(&mut watch),
         ..EvalOptions::default()
     };
     let found = evaluate(&config, &environments, options)?;
+    let monitored = monitoring.close(&progress);
     if args.json {
-        return print_json(&Document {
+        let printed = print_json(&Document {
             env: &config.env.name,
             agent: config.agent.name(),
             seed: found.seed,
@@ -109,6 +123,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
             episode_lengths: &found.episode_lengths,
             run_dir: found.run_dir.as_deref(),
         });
+        return printed.and(monitored);
     }
     let mut text = format!(
         "{} on {} after {global_step} steps, {} episodes\nreturn  {:.2} ± {:.2}, from {:.2} to {:.2}\nlength  {:.1}\n",
@@ -123,5 +138,5 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     );
     text.extend(found.mean_cost.map(|cost| format!("cost    {cost:.2}\n")));
     text.extend(found.run_dir.map(|folder| format!("stored  {}\n", folder.display())));
-    print(&text)
+    print(&text).and(monitored)
 }

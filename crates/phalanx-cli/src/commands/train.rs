@@ -8,8 +8,11 @@ use std::time::Instant;
 use clap::Args;
 use phalanx_lab::build_info::Git;
 use phalanx_lab::machine::Machine;
+use phalanx_lab::memory;
+use phalanx_lab::throughput::MEGABYTE;
 use phalanx_learn::run::checkpoint;
 use phalanx_learn::run::directory::Summary;
+use phalanx_learn::stages::StageTime;
 use phalanx_learn::{
     Config, Host, Observer, TrainOptions, TrainingResults, load_run, resume, train_and_evaluate, trainer,
 };
@@ -18,6 +21,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::args::count;
 use crate::commands::{autotune, print_json};
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring};
@@ -42,6 +46,12 @@ pub(crate) struct TrainArgs {
     /// Folder that the run's own folder is made in
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+    /// Time the stages of the run (act, step, store, learn, eval, files) and tell at the end where the time went
+    #[arg(long)]
+    profile: bool,
+    /// Every N episodes, tell the memory in use and its peak on standard error; if many end in a chunk, once for all
+    #[arg(long, value_name = "N", value_parser = count, num_args = 0..=1, default_missing_value = "100")]
+    memory_every: Option<usize>,
     #[command(flatten)]
     monitor: MonitorArgs,
     /// Print one JSON document
@@ -63,6 +73,9 @@ struct Document<'a> {
     training_seconds: f64,
     wall_seconds: f64,
     steps_per_second: f64,
+    /// The longest stage first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    profile: Vec<StageTime>,
 }
 
 /// Signals that end a training where it is: the first soon, with a checkpoint, the second at once.
@@ -97,8 +110,8 @@ struct Live {
     bar: Progress,
     stop: Stop,
     monitoring: Monitoring,
-    /// Whether the monitor's log took everything. A log that fails ends no training, but is told at the end.
-    monitored: Result<(), Failure>,
+    /// Episodes between two lines about memory.
+    memory_every: Option<u64>,
     num_envs: u64,
     last: Option<trainer::Progress>,
     run_dir: Option<PathBuf>,
@@ -106,6 +119,10 @@ struct Live {
 
 impl Observer for Live {
     fn progress(&mut self, now: &trainer::Progress) -> bool {
+        let episodes = self.last.map_or(0, |last| last.episodes);
+        if self.memory_every.is_some_and(|every| now.episodes / every > episodes / every) {
+            self.bar.line(&memory_line(now.episodes));
+        }
         let before = self.last.replace(*now).map(|last| last.global_step);
         if before.is_none() && now.first_step > 0 {
             self.bar.go_on_from(now.first_step);
@@ -113,9 +130,7 @@ impl Observer for Live {
         self.bar.tell(&told(now));
         let made = now.global_step - before.unwrap_or(now.first_step);
         self.bar.advance(made);
-        if self.monitored.is_ok() {
-            self.monitored = self.monitoring.advance((made / self.num_envs) as usize, &self.bar);
-        }
+        self.monitoring.follow(made / self.num_envs, self.num_envs, &self.bar);
         self.stop.signal().is_none()
     }
 
@@ -158,20 +173,26 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let mut live = Live {
         bar,
         monitoring: args.monitor.start_uninterrupted(config.run.num_envs)?,
-        monitored: Ok(()),
+        memory_every: args.memory_every.map(|episodes| episodes as u64),
         num_envs: config.run.num_envs as u64,
         stop: Stop::on_signals()?,
         last: None,
         run_dir: None,
     };
     let root = earlier.is_none().then_some(args.root.as_path());
-    let options = TrainOptions { root, host: host(), observer: Some(&mut live), ..TrainOptions::default() };
+    let options = TrainOptions {
+        root,
+        host: host(),
+        profile: args.profile,
+        observer: Some(&mut live),
+        ..TrainOptions::default()
+    };
     let trained = match &earlier {
         Some(run) => resume(run.directory.path(), &environments, options),
         None => train_and_evaluate(&config, &environments, options),
     };
-    let Live { bar, monitoring, monitored, stop, last, run_dir, .. } = live;
-    let monitored = monitored.and(monitoring.close(&bar));
+    let Live { bar, monitoring, stop, last, run_dir, .. } = live;
+    let monitored = monitoring.close(&bar);
     drop(bar);
     let trained = trained.map_err(|error| match run_dir {
         // It had begun: there is something to come back to, or to throw away.
@@ -197,6 +218,14 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     Err(Failure::Verdict(128 + stop.signal().unwrap_or(SIGINT as u8)))
 }
 
+/// `episodes=200 memory=14.2 MB peak=14.9 MB`.
+fn memory_line(episodes: u64) -> String {
+    let megabytes =
+        |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| format!("{:.1}", bytes as f64 / MEGABYTE));
+    let (now, peak) = (megabytes(memory::rss_bytes()), megabytes(memory::peak_rss_bytes()));
+    format!("episodes={episodes} memory={now} MB peak={peak} MB")
+}
+
 /// The live part of the progress line.
 fn told(now: &trainer::Progress) -> String {
     let parts = [("return", now.eval_return.or(now.episode_return)), ("loss", now.loss)];
@@ -217,6 +246,7 @@ fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Res
             training_seconds: trained.training_seconds,
             wall_seconds,
             steps_per_second,
+            profile: trained.stages.times(),
         });
     }
     let returns = match (summary.final_eval_return_mean, summary.final_eval_return_std) {
@@ -225,10 +255,25 @@ fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Res
     };
     let run = trained.run_dir.as_deref().unwrap_or(Path::new("not stored"));
     crate::commands::print(&format!(
-        "return  {returns}\nsteps   {} in {:.2} s, {} steps/s\nrun     {}\n",
+        "{}return  {returns}\nsteps   {} in {:.2} s, {} steps/s\nrun     {}\n",
+        stages(&trained.stages.times()),
         text::grouped(summary.training_global_steps),
         trained.training_seconds,
         text::short(steps_per_second),
         run.display(),
     ))
+}
+
+/// A table of where the time went; nothing of a run that was not profiled.
+fn stages(times: &[StageTime]) -> String {
+    if times.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = (times.iter())
+        .map(|time| {
+            let (seconds, share) = (format!("{:.3} s", time.seconds), format!("{:.1} %", time.share_percent));
+            [time.stage.to_owned(), seconds, share, text::grouped(time.calls)]
+        })
+        .collect();
+    format!("{}\n", text::columns(&["stage", "time", "share", "calls"], &rows))
 }

@@ -1,36 +1,56 @@
 //! Whether a choice was good: every candidate takes turns, and none is left out; then the choice takes turns with its
 //! strongest rival alone. The second part is what counts, because the best of many is partly the luckiest.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::search::slowdown;
 use super::subject::Subject;
-use super::tuning::{sample_steps, timed};
+use super::tuning::{WALL, sample_steps, timed};
 use crate::Result;
 use crate::campaign::shuffled;
 use crate::stats::descriptive::median;
 use crate::stats::interval::{CONFIDENCE, Interval};
 use crate::stats::random::Stream;
 
+/// A way to run the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Setting {
+    /// Threads that share the work.
+    pub threads: usize,
+    /// Steps before control returns.
+    pub chunk_size: usize,
+}
+
+/// How fast a candidate is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Speed {
+    /// The candidate.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Its median speed.
+    pub steps_per_s: f64,
+}
+
 /// What every candidate amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
     /// The choice that is judged.
-    pub chosen: usize,
+    pub chosen: Setting,
     /// The candidate with the highest median.
-    pub best: usize,
+    pub best: Setting,
     /// The fastest of the others, which the choice takes turns with; `None` if there is no other.
-    pub rival: Option<usize>,
+    pub rival: Option<Setting>,
     /// How much slower the choice is than its rival when they take turns alone: the median, as a share.
     pub shortfall: Option<f64>,
     /// Its interval, which holds the true value with 95 % however often it was looked at.
     pub interval: Option<Interval>,
     /// Turns that each of the two took.
     pub turns: usize,
-    /// The median speed of each candidate, in steps a second.
-    pub speeds: Vec<(usize, f64)>,
+    /// All candidates.
+    pub speeds: Vec<Speed>,
 }
 
 impl Sweep {
@@ -61,61 +81,77 @@ pub struct SweepPlan {
 /// half as often, so that all of them together keep the confidence: whoever looks after every turn finds in the end.
 const FIRST_LOOK: usize = 12;
 
-/// Times the `chosen` chunk size and all `candidates`; `after` hears of each round and each turn.
+/// Times the `chosen` setting and all `candidates`; `after` hears of each round and each turn. Each number of threads
+/// has a loop of its own.
 pub fn sweep(
     subject: &dyn Subject,
-    (num_envs, threads): (usize, usize),
-    chosen: usize,
-    candidates: &[usize],
+    num_envs: usize,
+    chosen: Setting,
+    candidates: &[Setting],
     plan: SweepPlan,
     after: impl FnMut(&'static str, usize),
 ) -> Result<Sweep> {
-    let mut chunks: Vec<usize> = candidates.iter().copied().chain([chosen]).collect();
-    chunks.sort_unstable();
-    chunks.dedup();
-    let mut running = subject.start(num_envs, threads)?;
-    // The first run touches all memory.
-    timed(running.as_mut(), threads, chunks[0], chunks[0])?;
-    let mut steps = Vec::new();
-    for &chunk in &chunks {
-        steps.push(sample_steps(running.as_mut(), threads, chunk, plan.sample)?);
+    let mut settings: Vec<Setting> = candidates.iter().copied().chain([chosen]).collect();
+    settings.sort_unstable();
+    settings.dedup();
+    let mut loops = BTreeMap::new();
+    for Setting { threads, chunk_size } in &settings {
+        if !loops.contains_key(threads) {
+            let mut running = subject.start(num_envs, *threads)?;
+            // The first run touches all memory.
+            timed(running.as_mut(), *threads, *chunk_size, *chunk_size)?;
+            loops.insert(*threads, running);
+        }
     }
-    let sample = |at: usize| Ok(timed(running.as_mut(), threads, steps[at], chunks[at])?.step_ns);
-    judged(&chunks, chosen, plan, num_envs as u64, sample, after)
+    let clock =
+        |threads: usize| if settings[0].threads == settings[settings.len() - 1].threads { threads } else { WALL };
+    let mut steps = Vec::new();
+    for Setting { threads, chunk_size } in &settings {
+        let running = loops.get_mut(threads).expect("each has one");
+        steps.push(sample_steps(running.as_mut(), clock(*threads), *chunk_size, plan.sample)?);
+    }
+    let sample = |at: usize| {
+        let Setting { threads, chunk_size } = settings[at];
+        let running = loops.get_mut(&threads).expect("each has one");
+        Ok(timed(running.as_mut(), clock(threads), steps[at], chunk_size)?.step_ns)
+    };
+    judged(&settings, chosen, plan, num_envs as u64, sample, after)
 }
 
 /// The rounds and the turns, whatever `sample` asks for the time of a step.
 fn judged(
-    chunks: &[usize],
-    chosen: usize,
+    settings: &[Setting],
+    chosen: Setting,
     plan: SweepPlan,
     seed: u64,
     mut sample: impl FnMut(usize) -> Result<f64>,
     mut after: impl FnMut(&'static str, usize),
 ) -> Result<Sweep> {
     let mut random = Stream::new(seed, 3);
-    let mut times = vec![Vec::new(); chunks.len()];
+    let mut times = vec![Vec::new(); settings.len()];
     for round in 0..plan.rounds.max(1) {
-        for at in shuffled(chunks.len(), &mut random) {
+        for at in shuffled(settings.len(), &mut random) {
             times[at].push(sample(at)?);
         }
         after("all candidates", round + 1);
     }
     let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
     let fastest = |left: &dyn Fn(usize) -> bool| {
-        (0..chunks.len()).filter(|&at| left(at)).min_by(|&a, &b| medians[a].total_cmp(&medians[b]))
+        (0..settings.len()).filter(|&at| left(at)).min_by(|&a, &b| medians[a].total_cmp(&medians[b]))
     };
-    let own = chunks.iter().position(|&chunk| chunk == chosen).expect("it is among them");
+    let own = settings.iter().position(|setting| *setting == chosen).expect("it is among them");
     // A choice that looks best must still show it, against the next.
     let rival = fastest(&|at| at != own);
+    let speed = |(setting, time): (&Setting, &f64)| Speed { setting: *setting, steps_per_s: 1e9 / time };
+    let speeds = settings.iter().zip(&medians).map(speed);
     let mut found = Sweep {
         chosen,
-        best: chunks[fastest(&|_| true).expect("at least the choice")],
-        rival: rival.map(|at| chunks[at]),
+        best: settings[fastest(&|_| true).expect("at least the choice")],
+        rival: rival.map(|at| settings[at]),
         shortfall: None,
         interval: None,
         turns: 0,
-        speeds: chunks.iter().copied().zip(medians.iter().map(|time| 1e9 / time)).collect(),
+        speeds: speeds.collect(),
     };
     let Some(rival) = rival else { return Ok(found) };
     let (mut turns, start) = ([Vec::new(), Vec::new()], Instant::now());
@@ -147,12 +183,17 @@ mod tests {
     const PLAN: SweepPlan =
         SweepPlan { rounds: 3, sample: Duration::ZERO, allowed: 0.05, most: Duration::from_secs(3600) };
 
+    fn chunk(chunk_size: usize) -> Setting {
+        Setting { threads: 1, chunk_size }
+    }
+
     /// Candidates of these true times under so much noise; the first is chosen.
     fn found(times: &[f64], noise: f64, plan: SweepPlan) -> (Sweep, usize) {
         let (mut random, mut looked) = (Stream::new(8, 0), 0);
-        let chunks: Vec<usize> = (1..=times.len()).collect();
+        let settings: Vec<Setting> = (1..=times.len()).map(chunk).collect();
         let sample = |at: usize| Ok(times[at] * (1.0 + noise * (random.unit() - 0.5)));
-        let found = judged(&chunks, 1, plan, 1, sample, |what, _| looked += usize::from(what != "all candidates"));
+        let found =
+            judged(&settings, chunk(1), plan, 1, sample, |what, _| looked += usize::from(what != "all candidates"));
         (found.unwrap(), looked)
     }
 
@@ -160,8 +201,15 @@ mod tests {
     fn a_choice_is_good_only_if_its_whole_interval_is() {
         let of = |low, high| {
             let (interval, speeds) = (Some(Interval { low, high }), vec![]);
-            let found =
-                Sweep { chosen: 1, best: 2, rival: Some(2), shortfall: Some(0.01), interval, turns: 12, speeds };
+            let found = Sweep {
+                chosen: chunk(1),
+                best: chunk(2),
+                rival: Some(chunk(2)),
+                shortfall: Some(0.01),
+                interval,
+                turns: 12,
+                speeds,
+            };
             found.is_within(0.05)
         };
         assert_eq!(
@@ -173,10 +221,11 @@ mod tests {
     #[test]
     fn a_choice_that_looks_best_is_held_against_the_next() {
         let (sweep, turns) = found(&[10.0, 12.0, 11.0], 0.01, PLAN);
-        assert_eq!((sweep.best, sweep.rival, sweep.turns), (1, Some(3), FIRST_LOOK));
+        assert_eq!((sweep.best, sweep.rival, sweep.turns), (chunk(1), Some(chunk(3)), FIRST_LOOK));
         assert_eq!((sweep.is_within(PLAN.allowed), turns), (Some(true), FIRST_LOOK));
         let (sweep, _) = found(&[11.0, 12.0, 10.0], 0.01, PLAN);
-        assert_eq!((sweep.best, sweep.rival, sweep.is_within(PLAN.allowed)), (3, Some(3), Some(false)));
+        assert_eq!((sweep.best, sweep.rival), (chunk(3), Some(chunk(3))));
+        assert_eq!(sweep.is_within(PLAN.allowed), Some(false));
     }
 
     #[test]

@@ -82,6 +82,21 @@ impl<'a> Request<'a> {
         self.split_by_memory(&self.subject.memory(), self.budget_bytes()).0
     }
 
+    /// The numbers of threads that the tuner chooses from and that can be compared side by side in the memory budget.
+    pub fn fitting_threads(&self) -> Vec<usize> {
+        let counts = self.threads.map_or_else(thread_counts, |threads| vec![threads]);
+        match self.fits_together(counts.len(), &self.subject.memory(), self.budget_bytes()) {
+            true => counts,
+            false => Vec::new(),
+        }
+    }
+
+    /// Whether so many loops fit into memory at once.
+    fn fits_together(&self, loops: usize, model: &MemoryModel, budget: f64) -> bool {
+        let smallest = candidates(self.schedule)[0];
+        model.bytes(self.num_envs, self.buffer_size.unwrap_or(0), smallest) * loops as f64 <= budget
+    }
+
     /// The chunk size that nobody has tuned: one roll-out, where they are made in one go.
     fn untuned(&self) -> usize {
         self.schedule.rollout_steps.unwrap_or_else(|| rule_of_thumb(self.num_envs))
@@ -281,6 +296,15 @@ struct Tuning<'a> {
     warnings: Vec<String>,
     observer: &'a mut dyn FnMut(Event),
 }
+
+/// Numbers of threads that are worth a look: powers of two, and one for each core.
+fn thread_counts() -> Vec<usize> {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    (0..).map(|power| 1 << power).take_while(|count| *count < cores).chain([cores]).collect()
+}
+
+/// Asks [`timed`] for the wall clock whatever the threads: it is all that loops of different ones have in common.
+pub(super) const WALL: usize = 0;
 
 /// The number of threads to use.
 struct Threads {
@@ -521,9 +545,8 @@ impl Tuning<'_> {
         if let Some(threads) = threads {
             return Ok(Threads::of(threads));
         }
-        let cores = std::thread::available_parallelism().map_or(1, Into::into);
-        let counts: Vec<usize> =
-            (0..).map(|power| 1 << power).take_while(|count| *count < cores).chain([cores]).collect();
+        let counts = thread_counts();
+        let cores = counts[counts.len() - 1];
         let smallest = candidates(self.request.schedule)[0];
         let chunk_seconds = smallest as f64 * num_envs as f64 * ns_per_step / 1e9;
         let turns = (counts.len() * (MIN_ROUNDS + 1)) as f64;
@@ -548,14 +571,12 @@ impl Tuning<'_> {
         if self.request.time_budget.is_some() && least_sampled > time.as_secs_f64() {
             return Ok(untuned(true, "the time budget ended before they could be compared"));
         }
-        if model.bytes(num_envs, self.request.buffer_size.unwrap_or(0), smallest) * counts.len() as f64 > budget {
+        if !self.request.fits_together(counts.len(), model, budget) {
             return Ok(untuned(false, "several batches would not fit into memory"));
         }
         // As large as the time allows, so that the cost of waking threads is weighed as it will be.
         let affordable = time.as_secs_f64() / least * smallest as f64;
         let chunk = self.request.untuned().min(affordable as usize).max(smallest);
-        // All by the wall clock, as if there were several threads: these are compared with each other.
-        const WALL: usize = 0;
         let mut loops = counts.iter().map(|&count| subject.start(num_envs, count)).collect::<Result<Vec<_>>>()?;
         let mut steps = vec![0; counts.len()];
         for (i, running) in loops.iter_mut().enumerate() {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::guards::Readings;
-use crate::history::Change;
+use crate::history::{Change, SeriesTrend};
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::stats::trend::Trend;
@@ -135,6 +135,11 @@ impl Report {
     /// What the results amount to.
     pub fn of(results: &Results, now: Timestamp) -> Self {
         sections::report(results, now)
+    }
+
+    /// The trends of some of the series, and where they were measured.
+    pub fn of_trends(results: &Results, series: &[SeriesTrend], now: Timestamp) -> Self {
+        sections::trend_report(results, series, now)
     }
 
     /// One self-contained HTML page: no scripts, no network, light and dark, for any width.

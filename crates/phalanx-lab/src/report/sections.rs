@@ -61,6 +61,19 @@ pub(super) fn report(results: &Results, now: Timestamp) -> Report {
     Report { generated_at, machine, guards, summary, by_category, kpis, trends, recommendations, skipped, sections }
 }
 
+/// The trends alone, of these series.
+pub(super) fn trend_report(results: &Results, series: &[SeriesTrend], now: Timestamp) -> Report {
+    let mut report = report(results, now);
+    let keys: Vec<&SeriesKey> = series.iter().map(|trend| &trend.series.key).collect();
+    report.trends = series.iter().map(|trend| named_trend(trend.clone(), &keys)).collect();
+    let findings = series.iter().map(|trend| format!("{}: {}", trend.series.key.case_id, trend.finding)).collect();
+    let blocks = vec![trend_table(&report.trends), Block::List(findings)];
+    // These say where the figures come from; all others are about other cases as well.
+    report.sections.retain(|section| ["Machine", "Skipped files"].contains(&section.title));
+    report.sections.insert(0, Section { title: "Trends", blocks });
+    report
+}
+
 /// What the guards had found when the last of a run was measured, or before it if that is all there is.
 fn guards_of<'a>(results: &'a Results, run: &'a Run) -> &'a Readings {
     results.guards.get(&run.run_id).unwrap_or(&run.guards)
@@ -452,15 +465,8 @@ fn trends(results: &Results) -> Vec<NamedTrend> {
     let machine = results.series.iter().max_by_key(last).map(|series| &series.key.fingerprint);
     let wanted = |series: &&Series| Some(&series.key.fingerprint) == machine && series.entries.len() > 1;
     let series: Vec<&Series> = results.series.iter().filter(wanted).collect();
-    let name = |key: &SeriesKey| match series.iter().filter(|other| other.key.case_id == key.case_id).count() {
-        1 => key.case_id.clone(),
-        _ => format!("{} ({}{})", key.case_id, key.suite, if key.paired { ", in turns" } else { "" }),
-    };
-    let recorded = series.iter().map(|series| {
-        let SeriesTrend { series, direction, noise_percent, changes, .. } = SeriesTrend::of((*series).clone(), None);
-        let (name, runs) = (name(&series.key), series.entries.len());
-        NamedTrend { name, runs, noise_percent, trend: direction, changes }
-    });
+    let keys: Vec<&SeriesKey> = series.iter().map(|series| &series.key).collect();
+    let recorded = series.iter().map(|series| named_trend(SeriesTrend::of((*series).clone(), None), &keys));
     let all = histories(results);
     let tables = all.iter().filter(|history| history.rates.iter().all(|rate| rate.run_id.is_none())).map(|history| {
         let rates: Vec<f64> = history.rates.iter().map(|rate| rate.steps_per_second).collect();
@@ -471,10 +477,27 @@ fn trends(results: &Results) -> Vec<NamedTrend> {
     recorded.chain(tables).collect()
 }
 
+/// A trend under a name that no other of these series has.
+fn named_trend(trend: SeriesTrend, all: &[&SeriesKey]) -> NamedTrend {
+    let SeriesTrend { series, direction, noise_percent, changes, .. } = trend;
+    let key = &series.key;
+    let name = match all.iter().filter(|other| other.case_id == key.case_id).count() {
+        1 => key.case_id.clone(),
+        _ => format!("{} ({}{})", key.case_id, key.suite, if key.paired { ", in turns" } else { "" }),
+    };
+    NamedTrend { name, runs: series.entries.len(), noise_percent, trend: direction, changes }
+}
+
 fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
     if trends.is_empty() {
         return vec![];
     }
+    let mut blocks = figures(results, &["trends"]);
+    blocks.push(trend_table(trends));
+    blocks
+}
+
+fn trend_table(trends: &[NamedTrend]) -> Block {
     let row = |named: &NamedTrend| {
         let Trend { trend, change_percent, recent_avg, historical_avg } = named.trend;
         let name = trend.name();
@@ -490,10 +513,8 @@ fn trend_blocks(results: &Results, trends: &[NamedTrend]) -> Vec<Block> {
             Cell::text(named.changes.iter().map(change_text).collect::<Vec<_>>().join(", ")),
         ]
     };
-    let mut blocks = figures(results, &["trends"]);
     let columns = vec!["series", "trend", "change", "last three", "before", "noise", "runs", "change points"];
-    blocks.push(Block::Table { columns, rows: trends.iter().map(row).collect() });
-    blocks
+    Block::Table { columns, rows: trends.iter().map(row).collect() }
 }
 
 fn change_text(change: &Change) -> String {

@@ -216,6 +216,24 @@ mod tests {
         assert!(pairs_needed(1.0, 0.5, 0.99) > pairs_needed(1.0, 0.5, CONFIDENCE));
     }
 
+    /// Four of five campaigns find the smallest detectable effect, few find a third of it, and chance finds nothing.
+    #[test]
+    fn the_detectable_effect_is_found_in_four_of_five_campaigns() {
+        for pairs in [5, 10, 20] {
+            let effect = minimum_detectable_effect(1.0, pairs, CONFIDENCE).unwrap();
+            let found = |part: f64| {
+                share(17, 4000, |random| {
+                    let logs: Vec<f64> = (0..pairs).map(|_| part * effect + random.normal()).collect();
+                    !mean_interval(&logs, CONFIDENCE).unwrap().contains(0.0)
+                })
+            };
+            // The standard deviation of a share of 4000 at 0.8 is 0.006.
+            assert_near(found(1.0), 0.80, 0.02);
+            assert!(found(1.0 / 3.0) < 0.25, "{pairs} pairs");
+            assert_near(found(0.0), 0.05, 0.012);
+        }
+    }
+
     #[test]
     fn student_intervals_cover_the_mean() {
         for n in [3, 10] {

@@ -20,7 +20,7 @@ pub mod regression;
 pub mod scaling;
 pub mod steady_state;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod trend;
 pub mod variance;
 pub mod verdict;

@@ -1,17 +1,37 @@
-//! A checker for the schema of records, as far as that schema goes.
+//! A checker for the schemas of what the lab stores, as far as these go.
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The schema and the part of it that describes a line.
+/// A schema, of lines or of whole documents.
 pub struct Schema(Value);
 
+/// Asserts that a stored document is as its schema says, and has no field that the schema does not list.
+#[track_caller]
+pub fn assert_described(schema: &str, document: &Path) {
+    let value: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
+    assert_eq!(Schema::of(schema).misfits(&value), [] as [&str; 0], "{} by {schema}: {value}", document.display());
+}
+
 impl Schema {
+    /// That of records.
     pub fn read() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/lab-record-v1.schema.json");
+        Self::of("lab-record-v1")
+    }
+
+    pub fn of(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/{name}.schema.json"));
         Self(serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
+    }
+
+    /// What is wrong with a document, and which of its fields are not listed.
+    pub fn misfits(&self, document: &Value) -> Vec<String> {
+        let mut misfits = Vec::new();
+        self.check(document, &self.0, "document", &mut misfits);
+        self.compare(document, &self.0, "document", &mut misfits);
+        misfits
     }
 
     /// What is wrong with a line.
@@ -35,9 +55,16 @@ impl Schema {
 
     fn compare(&self, value: &Value, schema: &Value, at: &str, unlisted: &mut Vec<String>) {
         let schema = self.resolve(schema);
-        let Some(listed) = schema["properties"].as_object() else { return };
+        for item in value.as_array().into_iter().flatten() {
+            self.compare(item, &schema["items"], &format!("an item of {at}"), unlisted);
+        }
+        let of_others = schema.get("additionalProperties").filter(|of_others| of_others.is_object());
+        let listed = schema["properties"].as_object();
+        if listed.is_none() && of_others.is_none() {
+            return;
+        }
         for (name, field) in value.as_object().into_iter().flatten() {
-            match listed.get(name) {
+            match listed.and_then(|listed| listed.get(name)).or(of_others) {
                 Some(of_field) => self.compare(field, of_field, &format!("{at}.{name}"), unlisted),
                 None => unlisted.push(format!("{at}.{name}")),
             }
@@ -62,7 +89,7 @@ impl Schema {
             faults.push(format!("{at} is not one of {}", schema["enum"]));
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            if value.get(name).is_none() {
+            if value.is_object() && value.get(name).is_none() {
                 faults.push(format!("{at} has no {name}"));
             }
         }

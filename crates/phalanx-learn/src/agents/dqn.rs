@@ -27,6 +27,7 @@ use crate::memory::Bytes;
 use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
 use crate::run::settings::{Section, any, at_least_one, choice, layers, optional, part, positive, section, share};
+use crate::stages::Stage;
 use crate::state::{Data, State};
 use crate::world::World;
 
@@ -201,11 +202,16 @@ impl Dqn {
         let before = self.explorer.global_step;
         let epsilon = self.epsilon.at(before);
         report.add("charts/epsilon", epsilon);
+        let mut lap = report.stages.begin();
         self.explorer.look();
         self.explorer.choose(epsilon, &mut self.actions);
+        report.stages.lap(Stage::Act, &mut lap);
         self.replay.begin(self.explorer.world.obs(), &self.actions);
+        report.stages.lap(Stage::Store, &mut lap);
         self.explorer.step(&self.actions, report)?;
+        report.stages.lap(Stage::Step, &mut lap);
         self.replay.push(&self.explorer.world, self.config.reward_scale as f32);
+        report.stages.lap(Stage::Store, &mut lap);
         for step in before + 1..=self.explorer.global_step {
             let is_due = step > self.config.learning_starts && step.is_multiple_of(self.config.train_frequency);
             // With several steps to a transition the first ones end without any.
@@ -217,6 +223,7 @@ impl Dqn {
                 self.follow();
             }
         }
+        report.stages.lap(Stage::Learn, &mut lap);
         Ok(())
     }
 

@@ -35,6 +35,7 @@ use crate::returns::Steps;
 use crate::run::settings::{
     Complaint, Section, any, at_least_one, layers, not_negative, optional, positive, section, share,
 };
+use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;
 
@@ -285,7 +286,9 @@ impl Ppo {
         for step in 0..self.config.rollout_steps {
             report.stop.check()?;
             let rows = step * num_envs..(step + 1) * num_envs;
+            let mut lap = report.stages.begin();
             self.act(rows.clone());
+            report.stages.lap(Stage::Act, &mut lap);
             let components = self.policy.head.components();
             let drawn = &self.rollout.actions[rows.start * components..rows.end * components];
             if self.choices.is_empty() {
@@ -295,11 +298,15 @@ impl Ppo {
                 self.choices.iter_mut().zip(drawn).for_each(|(choice, drawn)| *choice = *drawn as i32);
                 self.world.step(Actions::Discrete(&self.choices), report)?;
             }
+            report.stages.lap(Stage::Step, &mut lap);
             self.global_step += num_envs as u64;
             self.take_in(rows);
+            report.stages.lap(Stage::Store, &mut lap);
         }
+        let mut lap = report.stages.begin();
         self.fill_next_values();
         self.judge();
+        report.stages.lap(Stage::Learn, &mut lap);
         Ok(())
     }
 
@@ -548,7 +555,10 @@ impl Learner for Ppo {
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {
         self.roll_out(report)?;
-        self.learn(report).map(drop)
+        let mut lap = report.stages.begin();
+        self.learn(report)?;
+        report.stages.lap(Stage::Learn, &mut lap);
+        Ok(())
     }
 
     fn relearn(&mut self, report: &mut Report) -> Result<u64> {

@@ -24,6 +24,7 @@ use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
 use crate::returns::Steps;
 use crate::run::settings::{Section, any, at_least_one, optional, part, positive, section, share};
+use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;
 
@@ -185,6 +186,7 @@ impl Pqn {
         let Self { config, explorer, rollout, .. } = self;
         let (num_envs, dim) = (explorer.world.num_envs(), explorer.world.obs_dim());
         let reward_scale = config.reward_scale as f32;
+        let mut lap = report.stages.begin();
         explorer.look();
         for step in 0..config.rollout_steps {
             report.stop.check()?;
@@ -194,19 +196,25 @@ impl Pqn {
             rollout.obs[now.start * dim..now.end * dim].copy_from_slice(explorer.world.obs());
             let actions = &mut rollout.actions[now.clone()];
             explorer.choose(epsilon, actions);
+            report.stages.lap(Stage::Act, &mut lap);
             explorer.step(actions, report)?;
+            report.stages.lap(Stage::Step, &mut lap);
             let world = &explorer.world;
             for (scaled, reward) in rollout.rewards[now.clone()].iter_mut().zip(world.rewards()) {
                 *scaled = reward_scale * reward;
             }
             rollout.terminated[now.clone()].copy_from_slice(world.terminated());
             rollout.truncated[now.clone()].copy_from_slice(world.truncated());
+            report.stages.lap(Stage::Store, &mut lap);
             explorer.look();
             value_next(explorer, &mut rollout.next_values[now], &mut self.cut_obs, &mut self.cut_best);
         }
+        // The look at what the last step led to.
+        report.stages.lap(Stage::Act, &mut lap);
         let Rollout { rewards, next_values, terminated, truncated, returns, .. } = rollout;
         let (gamma, lambda) = (config.gamma as f32, config.lambda as f32);
         Steps { num_envs, rewards, next_values, terminated, truncated, gamma, lambda }.lambda_returns(returns);
+        report.stages.lap(Stage::Learn, &mut lap);
         Ok(())
     }
 
@@ -274,7 +282,10 @@ impl Learner for Pqn {
 
     fn advance(&mut self, _last_step: u64, report: &mut Report) -> Result<()> {
         self.roll_out(report)?;
-        self.update(report)
+        let mut lap = report.stages.begin();
+        self.update(report)?;
+        report.stages.lap(Stage::Learn, &mut lap);
+        Ok(())
     }
 
     fn relearn(&mut self, report: &mut Report) -> Result<u64> {

@@ -164,6 +164,11 @@ impl Configuration {
         config.run.seed = seed;
         config
     }
+
+    /// Whether its runs were to be tuned; who asks has to do it, and the runs say nothing of it any more.
+    pub fn take_auto_tune(&mut self) -> bool {
+        std::mem::replace(&mut self.config.run.auto_tune, false)
+    }
 }
 
 /// A value as the command line and tables have it: texts without quotation marks.

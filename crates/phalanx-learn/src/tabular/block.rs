@@ -13,6 +13,7 @@ use super::table::{Store, Table, Value};
 use super::update::{Algorithm, Rate, Transition, Updater};
 use crate::error::{Error, Result};
 use crate::learner::{EndedEpisode, Greedy};
+use crate::stages::{Stage, Stages};
 use crate::state::State;
 
 /// How a table sees an environment.
@@ -165,6 +166,8 @@ pub(super) struct Block<T> {
     sums: Vec<T>,
     /// Episodes that ended since somebody took them.
     pub(super) ended: Vec<EndedEpisode>,
+    /// Time since somebody took it.
+    pub(super) stages: Stages,
 }
 
 impl<T: Value> Block<T> {
@@ -204,6 +207,7 @@ impl<T: Value> Block<T> {
             scratch: vec![T::zero(); width],
             sums: vec![T::zero(); space.actions],
             ended: Vec::new(),
+            stages: Stages::default(),
         };
         block.look()?;
         std::mem::swap(&mut block.states, &mut block.next_states);
@@ -222,12 +226,16 @@ impl<T: Value> Block<T> {
         visits: Option<&mut S>,
         (rate, epsilon): (Rate, f64),
     ) -> Result<()> {
+        let mut lap = self.stages.begin();
         if !self.decided {
             self.choose(store, epsilon);
+            self.stages.lap(Stage::Act, &mut lap);
         }
         self.batch.step_into(Actions::Discrete(&self.actions), self.out.out())?;
+        self.stages.lap(Stage::Step, &mut lap);
         self.look()?;
         self.note_transitions()?;
+        self.stages.lap(Stage::Store, &mut lap);
         std::mem::swap(&mut self.states, &mut self.next_states);
         std::mem::swap(&mut self.legal, &mut self.next_legal);
         if self.algorithm == Algorithm::Sarsa {
@@ -237,8 +245,10 @@ impl<T: Value> Block<T> {
                 let ended = self.out.terminated[i] | self.out.truncated[i];
                 transition.next_action = (!ended).then_some(self.actions[i] as u32);
             }
+            self.stages.lap(Stage::Act, &mut lap);
         }
         self.updater.apply(store, visits, &self.transitions, rate, epsilon);
+        self.stages.lap(Stage::Learn, &mut lap);
         Ok(())
     }
 

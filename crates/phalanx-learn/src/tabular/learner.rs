@@ -14,6 +14,7 @@ use super::{Kind, Precision, Settings, Space};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
 use crate::run::config::RunConfig;
+use crate::stages::Stages;
 use crate::state::State;
 
 /// Makes a number of environments from a seed, always of the same kind, on one thread, since the blocks share out the
@@ -135,8 +136,13 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
 
     fn advance(&mut self, last_step: u64, report: &mut Report) -> Result<()> {
         let at_most = last_step.saturating_sub(self.global_step);
+        let begun = report.stages.begin();
+        if report.stages.is_on() {
+            self.blocks.iter_mut().for_each(|block| block.stages = Stages::on());
+        }
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
         self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
+        report.stages.take_mean(begun, self.blocks.iter_mut().map(|block| &mut block.stages));
         report.add("charts/epsilon", self.course.epsilon(self.global_step));
         Ok(())
     }

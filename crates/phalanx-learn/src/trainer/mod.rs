@@ -28,12 +28,13 @@ pub use self::chunk::advance_chunk;
 use self::journal::Journal;
 use crate::environments::{Environments, Film};
 use crate::error::{Error, Result};
-use crate::evaluation::{Evaluation, Summary, evaluate_unless, replay};
+use crate::evaluation::{self, Evaluation, Summary, evaluate_watched, replay};
 use crate::learner::{EndedEpisode, Greedy, Learner, Report};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
 use crate::run::directory::{self, EvalMetrics, Results, RunDirectory, TrainingMetrics};
 use crate::run::episodes::{Episode, Origin};
+use crate::stages::{Stage, Stages};
 use crate::state::State;
 use crate::stop::Stop;
 use crate::world::World;
@@ -72,6 +73,8 @@ pub struct Progress {
     pub eval_return: Option<f64>,
     /// Steps of all environments at the last checkpoint.
     pub stored: Option<u64>,
+    /// Episodes that have ended in this session.
+    pub episodes: u64,
 }
 
 /// Who is told how far a run is, and may end it early (`false`).
@@ -92,6 +95,8 @@ pub struct Trained {
     pub stored: bool,
     /// Seconds of training, evaluations and files not counted; all sessions together.
     pub training_seconds: f64,
+    /// Where the time of this session went, if that was asked for.
+    pub stages: Stages,
 }
 
 impl std::fmt::Debug for dyn Learner {
@@ -140,11 +145,28 @@ pub fn train(
     watch: &mut Watch<'_>,
     stop: Stop,
 ) -> Result<Trained> {
+    train_timed(config, environments, folder, resume, watch, stop, Stages::default())
+}
+
+/// [`train`] with a stopwatch for its stages, which comes back with the rest.
+pub(crate) fn train_timed(
+    config: &Config,
+    environments: &dyn Environments,
+    folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
+    resume: Option<&Checkpoint>,
+    watch: &mut Watch<'_>,
+    stop: Stop,
+    stages: Stages,
+) -> Result<Trained> {
+    let begun = Instant::now();
     let mut trainer = Trainer::new(config, environments, resume, stop)?;
+    trainer.report.stages = stages;
     let step = trainer.learner.global_step();
     trainer.journal = folder()?.map(|directory| Journal::open(directory, config, step)).transpose()?;
     let complete = trainer.run(watch)?;
-    trainer.finish(complete)
+    let mut trained = trainer.finish(complete)?;
+    trained.stages.end(begun.elapsed());
+    Ok(trained)
 }
 
 /// The agent of a configuration on its environments, untrained, as a run would begin with it.
@@ -285,7 +307,9 @@ impl<'a> Trainer<'a> {
                 .expect("three intervals");
             let start = Instant::now();
             let chunk = run.scan_chunk_size.map(|steps| (steps as u64).saturating_mul(num_envs));
+            let known = self.report.episodes.len();
             chunks.advance(self.learner.as_mut(), chunk, goal, &mut self.report)?;
+            self.progress.episodes += (self.report.episodes.len() - known) as u64;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
             self.progress.global_step = step;
@@ -318,11 +342,14 @@ impl<'a> Trainer<'a> {
 
     /// Evaluates, logs and stores what is due.
     fn tell(&mut self, [evaluation, log, checkpoint]: [bool; 3]) -> Result<()> {
+        let mut lap = self.report.stages.begin();
         if evaluation || self.is_over() {
             self.evaluate()?;
+            self.report.stages.lap(Stage::Evaluate, &mut lap);
         }
         if log || self.is_over() {
             self.log()?;
+            self.report.stages.lap(Stage::Log, &mut lap);
         }
         let old = self.config.run.save_agent_checkpoint && self.last_stored.elapsed() >= CHECKPOINT_INTERVAL;
         if (checkpoint || old) && !self.is_over() {
@@ -345,11 +372,13 @@ impl<'a> Trainer<'a> {
     }
 
     fn store(&mut self, name: &str, checkpoint: &Checkpoint) -> Result<()> {
+        let mut lap = self.report.stages.begin();
         if let Some(journal) = &self.journal {
             journal.checkpoint(name, checkpoint)?;
             self.progress.stored = Some(checkpoint.global_step);
             self.last_stored = Instant::now();
         }
+        self.report.stages.lap(Stage::Checkpoint, &mut lap);
         Ok(())
     }
 
@@ -371,8 +400,8 @@ impl<'a> Trainer<'a> {
             self.store(&checkpoint::step_name(step), &checkpoint)?;
         }
         let stored = self.progress.stored.is_some();
-        let Self { results, learner, training_seconds, .. } = self;
-        Ok(Trained { results, learner, checkpoint, complete, stored, training_seconds })
+        let Self { results, learner, training_seconds, report: Report { stages, .. }, .. } = self;
+        Ok(Trained { results, learner, checkpoint, complete, stored, training_seconds, stages })
     }
 
     fn evaluate(&mut self) -> Result<()> {
@@ -384,7 +413,8 @@ impl<'a> Trainer<'a> {
         let Keep { episodes, videos } = self.keep(before, may_be_last);
         let keep_any = episodes || videos;
         let (config, environments) = (self.config, self.environments);
-        let found = evaluate_agent(config, environments, &self.pool, agent.as_mut(), round, keep_any, &self.stop)?;
+        let watch = &mut || !self.stop.is_wanted();
+        let found = evaluate_agent(config, environments, &self.pool, agent.as_mut(), round, keep_any, watch)?;
         self.note_evaluation(&found)?;
         self.end_if_good_enough();
         self.keep_episodes(&found, round, self.keep(before, self.is_over()))
@@ -525,12 +555,12 @@ pub(crate) fn evaluate_agent(
     agent: &mut dyn Greedy,
     round: u64,
     keep_episodes: bool,
-    stop: &Stop,
+    watch: &mut evaluation::Watch<'_>,
 ) -> Result<Evaluation> {
     let batch = environments.batch(&evaluation_batch(config, round, pool)?)?;
     let max_steps = config.run.eval_max_steps.unwrap_or(u64::from(batch.spec().max_steps));
     let mut world = World::new(batch, config.agent.sight())?;
-    evaluate_unless(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes, stop)
+    evaluate_watched(&mut world, agent, max_steps.try_into().unwrap_or(u32::MAX), keep_episodes, watch)
 }
 
 /// Draws the first episodes of an evaluation, if anything draws these environments, and hands the videos out one by one.

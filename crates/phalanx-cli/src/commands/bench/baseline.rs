@@ -8,7 +8,7 @@ use phalanx_core::space::EnvSpec;
 use phalanx_envs::registry;
 use phalanx_lab::baseline_file::{
     self, Baseline, BatchOutcome, BatchResult, BenchmarkParams, ConfigSummary, DEFAULT_BATCH_SIZES, Devices,
-    SingleResult, SystemInfo,
+    SCHEMA_VERSION, SingleResult, SystemInfo,
 };
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_lab::campaign::Measured;
@@ -159,6 +159,7 @@ pub(crate) fn run(args: &BaselineArgs) -> Result<(), Failure> {
     let guards = session.guards();
     extra.insert("guards".to_owned(), json!(guards));
     let baseline = Baseline {
+        schema_version: SCHEMA_VERSION,
         timestamp: began.unix_seconds(),
         description: args.description.clone(),
         tag: args.tag.clone(),

@@ -12,6 +12,7 @@ use phalanx_envs::registry;
 use phalanx_lab::campaign::{self, PairRun, Plan, Process};
 use phalanx_lab::case::CaseSpec;
 use phalanx_lab::clock::Stopwatch;
+use phalanx_lab::function::infallible;
 use phalanx_lab::history::{OVERHEADS, STARTS};
 use phalanx_lab::judgement::Judgement;
 use phalanx_lab::kpi::{Figure, Targets};
@@ -110,6 +111,8 @@ enum What {
     Episodes(CaseSpec),
     /// Making and dropping over and over.
     Leak(CaseSpec),
+    /// What the allocator costs: so many arrays of so many numbers, made, written and dropped.
+    Allocate { arrays: usize, numbers: usize },
     /// What watching constraints costs.
     Overhead(CaseSpec),
 }
@@ -121,7 +124,7 @@ impl Item {
             What::Speed(case) => figure_of(case).is_some(),
             What::Start(_) => self.category == Category::Startup,
             What::Overhead(_) => true,
-            What::Episodes(_) | What::Leak(_) | What::Solve(_) => false,
+            What::Episodes(_) | What::Leak(_) | What::Solve(_) | What::Allocate { .. } => false,
         }
     }
 }
@@ -215,7 +218,11 @@ pub(super) fn items(category: Category) -> Vec<Item> {
         Category::Memory => {
             let sizes = [100_000, 1_000_000].map(|n| (sized("CartPole-v1", n), CaseSpec::rollout("CartPole-v1", n)));
             let leak = item("leak".to_owned(), What::Leak(CaseSpec::rollout("CartPole-v1", 1000)));
-            sizes.into_iter().map(|(name, case)| item(name, What::Start(case))).chain([leak]).collect()
+            let arrays = [100_000, 1_000_000, 10_000_000]
+                .map(|numbers| item(format!("arrays/n{numbers}"), What::Allocate { arrays: 1, numbers }));
+            let allocator = item("allocator".to_owned(), What::Allocate { arrays: 1000, numbers: 16 });
+            let starts = sizes.into_iter().map(|(name, case)| item(name, What::Start(case)));
+            starts.chain(arrays).chain([allocator, leak]).collect()
         }
         Category::Startup => ["CartPole-v1"]
             .into_iter()
@@ -293,6 +300,10 @@ impl Runner<'_> {
             }
             What::Episodes(case) => {
                 Ok(Outcome { result: episodes(item, category, case)?, against: None, figures: Vec::new() })
+            }
+            What::Allocate { arrays, numbers } => {
+                let result = allocate(item, category, *arrays, *numbers);
+                Ok(Outcome { result, against: None, figures: Vec::new() })
             }
             What::Leak(case) => Ok(Outcome { result: leak(item, category, case)?, against: None, figures: Vec::new() }),
             What::Overhead(case) => {
@@ -577,6 +588,19 @@ fn episodes(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkRes
     })
 }
 
+/// Makes, writes and drops arrays of single precision; an iteration is all of them once.
+fn allocate(item: &Item, category: &str, arrays: usize, numbers: usize) -> BenchmarkResult {
+    /// Numbers that are written in all, so that every size takes about as long.
+    const WRITTEN: usize = 200_000_000;
+    let iterations = (WRITTEN / (arrays * numbers)).clamp(10, 1000) as u64;
+    let made = infallible(|| (0..arrays).map(|i| vec![i as f32 + 1.0; numbers]).collect::<Vec<_>>());
+    let benchmark = Benchmark::new(&item.name, category).iterations(iterations).warmup(3);
+    let Ok(mut result) = benchmark.metadata("arrays", arrays).metadata("numbers", numbers).run(made);
+    let per_array = 1e9 / (result.throughput * arrays as f64);
+    result.metadata.insert("ns_per_array".to_owned(), per_array.into());
+    result
+}
+
 /// Makes and drops a case over and over; what stays behind each time is a leak.
 fn leak(item: &Item, category: &str, case: &CaseSpec) -> Result<BenchmarkResult, Failure> {
     let mut points = Vec::new();
@@ -616,7 +640,10 @@ mod tests {
             | What::Start(case)
             | What::Episodes(case)
             | What::Leak(case)
-            | What::Overhead(case)) = &item.what;
+            | What::Overhead(case)) = &item.what
+            else {
+                continue; // it has no environment
+            };
             // What has to be solved must have the size of its preset.
             let num_envs = if matches!(item.what, What::Solve(_)) { case.num_envs } else { 1 };
             let small = CaseSpec { num_envs, ..case.clone() };
@@ -644,6 +671,17 @@ mod tests {
         // Random play keeps the pole up for some twenty steps.
         assert!((15.0..30.0).contains(&length), "{length}");
         assert!(result.metadata["episodes"].as_u64().unwrap() >= 100 && result.iterations >= 1500);
+    }
+
+    #[test]
+    fn arrays_take_the_memory_that_they_say() {
+        let item = items(Category::Memory).into_iter().find(|item| item.name == "memory/arrays/n1000000").unwrap();
+        let What::Allocate { arrays, numbers } = item.what else { panic!("{item:?}") };
+        let result = allocate(&item, "memory_performance", arrays, numbers);
+        assert!(result.iterations >= 10 && result.throughput > 0.0, "{result:?}");
+        let nanoseconds = result.metadata["ns_per_array"].as_f64().unwrap();
+        // A million numbers cannot be written in less than some 10 us on any machine.
+        assert!((1e4..1e9).contains(&nanoseconds), "{nanoseconds}");
     }
 
     #[test]

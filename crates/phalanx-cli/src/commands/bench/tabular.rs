@@ -15,7 +15,9 @@ use phalanx_lab::guards::Readings;
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
 use phalanx_lab::stats::random::Stream;
-use phalanx_lab::tabular::{Cell, Repetitions, Runtime, Scaled, Variant, figures, scaled, summary, variants};
+use phalanx_lab::tabular::{
+    CELL_VERSION, Cell, Repetitions, Runtime, Scaled, Variant, figures, scaled, summary, variants,
+};
 use phalanx_lab::throughput::MEGABYTE;
 use phalanx_lab::timestamp::Timestamp;
 use phalanx_lab::worker::Worker;
@@ -432,6 +434,7 @@ fn sweep(
     for ((how, agents), found) in plan.rows.iter().zip(found) {
         let case = how.case(plan.env, *agents);
         let empty = Cell {
+            schema_version: CELL_VERSION,
             runtime: if matches!(how, How::Single(_)) { Runtime::SingleThread } else { Runtime::Parallel },
             total_steps: 0,
             effective_steps: 0,

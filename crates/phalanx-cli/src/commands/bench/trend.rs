@@ -30,7 +30,7 @@ pub(crate) struct TrendArgs {
     /// runs differ by from one to the next, if that is more]
     #[arg(long, value_name = "PCT", value_parser = percentage, allow_negative_numbers = true)]
     noise: Option<f64>,
-    /// What to print; html is the whole page of `bench report`, so it goes with neither --case nor --noise
+    /// What to print; html is the whole page of `bench report`, or its trends alone with --case or --noise
     #[arg(long, value_name = "F", default_value = "text")]
     format: Format,
     #[command(flatten)]
@@ -50,9 +50,6 @@ impl Document {
 }
 
 pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
-    if args.format == Format::Html && !args.output.json && (args.case.is_some() || args.noise.is_some()) {
-        return Err(Failure::input("--format html is the whole page of 'bench report': leave out --case and --noise"));
-    }
     let folders = args.history.existing()?;
     let results = plot::read(&[], &folders)?;
     let wanted = |series: &&Series| args.case.as_ref().is_none_or(|text| series.key.case_id.contains(text));
@@ -64,6 +61,9 @@ pub(crate) fn run(args: &TrendArgs) -> Result<(), Failure> {
     match args.format {
         _ if args.output.json => print_json(&Document::new(trends, &results.damaged)),
         Format::Json => print_json(&Document::new(trends, &results.damaged)),
+        Format::Html if args.case.is_some() || args.noise.is_some() => {
+            print(&Report::of_trends(&results, &trends, Timestamp::now()).html())
+        }
         Format::Html => print(&Report::of(&results, Timestamp::now()).html()),
         Format::Text => print(&trends.iter().map(text).collect::<String>()),
     }

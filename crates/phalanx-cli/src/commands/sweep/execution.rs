@@ -16,6 +16,7 @@ use phalanx_workbench::Registered;
 
 use crate::commands::train::{Stop, host};
 use crate::failure::Failure;
+use crate::monitoring::Monitoring;
 use crate::progress;
 
 /// What a run was worth, or why it came to nothing.
@@ -28,15 +29,17 @@ pub(super) struct Task {
     /// Where it is, from the sweep's folder.
     pub(super) name: String,
     folder: PathBuf,
-    /// As it is stored: nothing of it depends on how many runs there are at a time.
-    config: Config,
+    /// As it is stored: nothing of it depends on how many runs there are at a time, or on what is fast here.
+    pub(super) config: Config,
+    /// What the tuner has chosen.
+    pub(super) scan_chunk_size: Option<usize>,
 }
 
 impl Task {
     pub(super) fn new(plan: &Plan, sweep: &Path, (configuration, seed): (usize, u64)) -> Self {
         let name = format!("runs/c{configuration:04}-s{seed}");
         let config = plan.configurations[configuration].run(seed);
-        Self { configuration, seed, folder: sweep.join(&name), name, config }
+        Self { configuration, seed, folder: sweep.join(&name), name, config, scan_chunk_size: None }
     }
 }
 
@@ -64,26 +67,30 @@ pub(super) fn earlier_outcome(task: &Task, metric: &str) -> Result<Option<Outcom
 
 /// What the workers tell.
 enum Event {
-    Steps(u64),
+    /// So many of each of so many environments.
+    Steps(u64, u64),
     Done(usize, Outcome),
 }
 
-/// Runs the `open` ones of the tasks, and answers with what came out of those that were not interrupted.
+/// Runs the `open` ones of the tasks. Answers with what came out of those that were not interrupted, and whether the
+/// monitor could tell of all.
+///
+/// There are `jobs` at a time, with so many `threads` each.
 pub(super) fn execute(
     plan: &Plan,
     tasks: &[Task],
     open: &[usize],
-    jobs: usize,
+    (jobs, threads): (usize, usize),
     stop: &Stop,
+    mut monitoring: Monitoring,
     quiet: bool,
-) -> Vec<(usize, Outcome)> {
-    let jobs = jobs.min(open.len()).max(1);
-    let threads = (super::cores() / jobs).max(1);
+) -> (Vec<(usize, Outcome)>, Result<(), Failure>) {
     let total = open.iter().map(|index| tasks[*index].config.run.total_timesteps()).sum();
     let mut progress = progress::Progress::new("sweep", total, quiet);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = channel();
     let mut outcomes = Vec::with_capacity(open.len());
+    monitoring.begin();
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             let (sender, next) = (sender.clone(), &next);
@@ -103,7 +110,10 @@ pub(super) fn execute(
         drop(sender);
         for event in receiver {
             match event {
-                Event::Steps(steps) => progress.advance(steps),
+                Event::Steps(steps, num_envs) => {
+                    progress.advance(steps * num_envs);
+                    monitoring.follow(steps, num_envs, &progress);
+                }
                 Event::Done(index, outcome) => {
                     if let (Err(reason), false) = (&outcome, quiet) {
                         progress.line(&format!("{} failed: {reason}", tasks[index].name));
@@ -114,7 +124,7 @@ pub(super) fn execute(
             }
         }
     });
-    outcomes
+    (outcomes, monitoring.close(&progress))
 }
 
 /// Runs one; `None` if it was interrupted. Whatever goes wrong with it is no reason to end the others.
@@ -134,16 +144,17 @@ fn attempt(task: &Task, metric: &str, threads: usize, stop: &Stop, events: &Send
 /// Answers whether it came to its end.
 fn run(task: &Task, threads: usize, stop: &Stop, events: &Sender<Event>) -> Result<bool, Failure> {
     let environments = Registered::find(&task.config.env.name)?;
-    let mut done = 0;
+    let (mut done, num_envs) = (0, task.config.run.num_envs as u64);
     let mut watch = |now: &Progress| {
         let steps = now.global_step.saturating_sub(std::mem::replace(&mut done, now.global_step));
         // Nobody to be told means that the program ends.
-        let _ = events.send(Event::Steps(steps));
+        let _ = events.send(Event::Steps(steps / num_envs, num_envs));
         stop.signal().is_none()
     };
     let options = TrainOptions {
         run_dir: Some(&task.folder),
         threads: Some(threads),
+        scan_chunk_size: task.scan_chunk_size,
         host: host(),
         observer: Some(&mut watch),
         ..TrainOptions::default()

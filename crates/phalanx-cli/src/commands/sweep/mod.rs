@@ -20,16 +20,17 @@ use clap::Args;
 use phalanx_learn::run::directory::Lock;
 use phalanx_learn::sweep::{Plan, plain};
 use phalanx_learn::trainer;
-use phalanx_workbench::Registered;
+use phalanx_workbench::{Registered, tuning};
 use serde::Serialize;
 
 use self::execution::{Outcome, Task, earlier_outcome, execute};
 use self::results::Report;
 use crate::args::count;
 use crate::commands::train::Stop;
-use crate::commands::{concluded, print, print_json};
+use crate::commands::{autotune, concluded, print, print_json};
 use crate::failure::Failure;
 use crate::files::write_atomically;
+use crate::monitoring::MonitorArgs;
 use crate::text;
 
 /// The file in a sweep's folder.
@@ -53,6 +54,12 @@ pub(crate) struct SweepArgs {
     /// List the runs, and neither run nor write anything
     #[arg(long)]
     dry_run: bool,
+    /// Find the chunk size that is fastest here first, once for each environment, agent and size; so does
+    /// run.auto_tune = true in the file
+    #[arg(long)]
+    auto_tune: bool,
+    #[command(flatten)]
+    monitor: MonitorArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -83,8 +90,9 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         (Some(file), None) => read(file.clone())?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let plan = Plan::parse(&source, &text)?;
-    check(&plan, &source)?;
+    let mut plan = Plan::parse(&source, &text)?;
+    let tunes = settle_tuning(args, &mut plan)?;
+    check(&plan, &source, &tunes)?;
     if args.dry_run {
         return print_plan(args, &plan);
     }
@@ -97,17 +105,22 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         }
     };
 
+    // Each run counts its own environments.
+    let monitoring = args.monitor.start_uninterrupted(0)?;
     // Until the end: what is left of unfinished runs is removed, which must not be another process's work.
     let _lock = Lock::of(&folder)?;
-    let tasks: Vec<Task> = plan.runs().map(|run| Task::new(&plan, &folder, run)).collect();
+    let mut tasks: Vec<Task> = plan.runs().map(|run| Task::new(&plan, &folder, run)).collect();
     let mut outcomes = Vec::with_capacity(tasks.len());
     for task in &tasks {
         outcomes.push(earlier_outcome(task, &plan.metric)?);
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|index| outcomes[*index].is_none()).collect();
     let stop = Stop::on_signals()?;
-    let jobs = args.jobs.or(plan.jobs).unwrap_or_else(cores);
-    for (index, outcome) in execute(&plan, &tasks, &open, jobs, &stop, args.quiet) {
+    let jobs = args.jobs.or(plan.jobs).unwrap_or_else(cores).min(open.len()).max(1);
+    let threads = (cores() / jobs).max(1);
+    tune(&mut tasks, &open, &tunes, threads, args.quiet)?;
+    let (done, monitored) = execute(&plan, &tasks, &open, (jobs, threads), &stop, monitoring, args.quiet);
+    for (index, outcome) in done {
         outcomes[index] = Some(outcome);
     }
     if let Some(signal) = stop.signal().filter(|_| outcomes.iter().any(Option::is_none)) {
@@ -125,7 +138,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         print(&format!("{}sweep  {}\n", report.table(), folder.display()))
     };
     // A sweep with a run that failed has done what it could, but not all that it should.
-    concluded(printed, u8::from(outcomes.iter().any(Result::is_err)))
+    concluded(printed.and(monitored), u8::from(outcomes.iter().any(Result::is_err)))
 }
 
 fn cores() -> usize {
@@ -139,12 +152,13 @@ fn read(file: PathBuf) -> Result<(PathBuf, String), Failure> {
 }
 
 /// Refuses, before anything is run, what a run would be refused for.
-fn check(plan: &Plan, source: &Path) -> Result<(), Failure> {
+fn check(plan: &Plan, source: &Path, tunes: &[bool]) -> Result<(), Failure> {
     let mut warned = Vec::new();
-    for configuration in &plan.configurations {
+    for (configuration, tunes) in plan.configurations.iter().zip(tunes) {
         let config = configuration.run(plan.seeds[0]);
-        let tried =
-            Registered::find(&config.env.name).and_then(|environments| Ok(trainer::check(&config, &environments)?));
+        let tried = Registered::find(&config.env.name)
+            .and_then(|environments| Ok(trainer::check(&config, &environments)?))
+            .and_then(|()| if *tunes { tuning::of_run(&config).map(drop) } else { Ok(()) });
         tried.map_err(|error| {
             let values = plan.parameters.iter().zip(configuration.values.iter().map(plain));
             let values: Vec<_> = values.map(|(name, value)| format!("{name} = {value}")).collect();
@@ -156,6 +170,40 @@ fn check(plan: &Plan, source: &Path) -> Result<(), Failure> {
     warned.sort();
     warned.dedup();
     warned.iter().for_each(|warning| say!("warning: {warning}"));
+    Ok(())
+}
+
+/// Which configurations are tuned: all by the flag or `PHALANX_AUTO_TUNE`, or as the file says. From here on the plan
+/// does not say it any more, because what is stored must not depend on what is fast here.
+fn settle_tuning(args: &SweepArgs, plan: &mut Plan) -> Result<Vec<bool>, Failure> {
+    let all = autotune::is_wanted(args.auto_tune, None)?;
+    Ok(plan.configurations.iter_mut().map(|configuration| configuration.take_auto_tune() || all).collect())
+}
+
+/// Finds the chunk sizes of the open runs that are to be tuned, for the threads that each will have.
+fn tune(tasks: &mut [Task], open: &[usize], tunes: &[bool], threads: usize, quiet: bool) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for index in open {
+        let task = &mut tasks[*index];
+        if !tunes[task.configuration] {
+            continue;
+        }
+        let mut config = task.config.clone();
+        config.run.threads = config.run.threads.or(Some(threads));
+        // What else there is, such as a learning rate, hardly makes another chunk the fastest.
+        let (agent, rollout) = (config.agent.name().to_owned(), config.agent.rollout_steps());
+        let kind = (config.env.clone(), agent, rollout, config.run.num_envs, config.run.threads);
+        let known = found.iter().find(|(known, _)| *known == kind).map(|(_, chunk)| *chunk);
+        let chunk = match known {
+            Some(chunk) => chunk,
+            None => {
+                let chunk = autotune::for_training(config, quiet)?.run.scan_chunk_size;
+                found.push((kind, chunk));
+                chunk
+            }
+        };
+        task.scan_chunk_size = chunk;
+    }
     Ok(())
 }
 
