@@ -167,6 +167,31 @@ fn killed_at_random_moments(settings: &[&str]) {
     assert_eq!(unfinished(Path::new(path)) + unfinished(&Path::new(path).join("checkpoints")), 0);
 }
 
+/// Control laws have nothing to learn, but runs, results and evaluations as all agents.
+#[test]
+fn control_laws_are_trained_and_evaluated_as_any_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    for (agent, settings, least) in [
+        // Pushes where the car is going, which brings it up the hill.
+        ("bangbang", &["env=MountainCar-v0"][..], -130.0),
+        ("bang_bang", &["env=gene-circuit"], -3200.0),
+        ("periodic", &["env=CartPole-v1", "agent.pulse_width=1", "run.steps_per_env=500"], 15.0),
+        ("random", &["env=CartPole-v1", "run.steps_per_env=500"], 10.0),
+        ("pid", &["env=CartPole-v1"], 100.0),
+    ] {
+        let agent = format!("agent={agent}");
+        let (path, document) = train(folder.path(), &[settings, &[&agent]].concat());
+        assert!(document["complete"] == true && document["training_global_steps"].as_u64() > Some(0), "{document}");
+        let evaluated = json(folder.path(), &["evaluate", path.to_str().unwrap(), "--json", "--episodes", "10"]);
+        assert_eq!(evaluated["mean_return"], document["final_eval_return_mean"], "{agent}");
+        let mean = evaluated["mean_return"].as_f64().unwrap();
+        assert!(mean >= least, "{agent}: {mean}");
+    }
+    let text =
+        refusal(folder.path(), &["train", "env=CartPole-v1", "agent=periodic", "agent.pulse=2", "run.steps_per_env=9"]);
+    assert!(text.contains("did you mean 'pulse_width'"), "{text}");
+}
+
 #[test]
 fn ppo_killed_at_any_moment_goes_on_to_the_same_bits() {
     killed_at_random_moments(&[
@@ -444,6 +469,8 @@ fn bad_settings_and_runs_get_one_sentence() {
             "leave out one of them",
         ),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.threads=1000000"], "run.threads is 1000000"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "env.safty=monitor"], "did you mean 'safety'"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "env.constraint=x<=1"], "did you mean 'constraints'"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),
     ] {
@@ -459,4 +486,40 @@ fn bad_settings_and_runs_get_one_sentence() {
     fs::write(&checkpoint, bytes).unwrap();
     let text = refusal(at, &["evaluate", path.to_str().unwrap(), "--checkpoint", "final"]);
     assert!(text.contains("final.safetensors"), "{text}");
+}
+
+/// A place that nothing can be written to is wrong input, however it comes.
+#[test]
+fn a_root_that_is_no_folder_gets_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let settings = ["env=TwoArmedBandit-v0", "agent=random", "run.total_timesteps=100"];
+    let (path, _) = train(at, &settings);
+    fs::write(at.join("file"), "").unwrap();
+    fs::write(
+        at.join("s.toml"),
+        "env = 'TwoArmedBandit-v0'\nagent = 'random'\n[run]\ntotal_timesteps = 100\n[sweep]\n",
+    )
+    .unwrap();
+    for arguments in [
+        [&["train", "--quiet"], &settings[..]].concat(),
+        vec!["evaluate", path.to_str().unwrap(), "--save-episodes"],
+        vec!["sweep", "s.toml", "--quiet"],
+    ] {
+        let text = refusal(at, &[&arguments[..], &["--root", "file"]].concat());
+        assert!(text.starts_with("error: cannot make the folder file/"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn constraints_in_the_units_of_a_preset_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ["env=ChemicalReactor-v0", "agent=ppo", "env.normalize_obs=false", "run.total_timesteps=8192"];
+    let output = run(folder.path(), &[&["train", "--quiet"], &settings[..]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.starts_with("warning: env.normalize_obs = false is not the preset's, but env.constraints are"),
+        "{text}"
+    );
 }

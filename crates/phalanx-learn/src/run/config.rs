@@ -452,7 +452,8 @@ impl Config {
 
     /// What is allowed but hardly meant, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::from_iter(self.agent.warning(&self.run));
+        let mut warnings =
+            Vec::from_iter(self.agent.warning(&self.run).into_iter().chain(self.bounds_of_other_units()));
         let (frequency, chunk) = (self.run.eval_frequency, self.run.scan_chunk_size.map(|chunk| chunk as u64));
         if let Some(rollout) = self.agent.rollout_steps() {
             for (key, value) in [("eval_frequency", Some(frequency)), ("scan_chunk_size", chunk)] {
@@ -465,6 +466,24 @@ impl Config {
             warnings.push(format!("run.scan_chunk_size = {chunk} is larger than run.eval_frequency = {frequency}"));
         }
         warnings
+    }
+
+    /// What is to be said if the constraints are those of a preset, but not the units of the observations that they
+    /// look at.
+    fn bounds_of_other_units(&self) -> Option<String> {
+        let preset = *presets::of(&self.env.name, self.agent.name()).last()?;
+        let preset = parse(Path::new(preset.name), preset.text).ok()?;
+        let of_preset = |key: &str| {
+            preset.get("env")?.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        let is_kept = |key: &str| of_preset(key).as_ref() == self.env.settings.get(key);
+        (of_preset("constraints").is_some() && is_kept("constraints") && !is_kept("normalize_obs")).then(|| {
+            let now = self.env.settings.get("normalize_obs").map_or("none", String::as_str);
+            format!(
+                "env.normalize_obs = {now} is not the preset's, but env.constraints are, whose bounds are in the preset's \
+                 units: give env.constraints (none: env.constraints=\"\") that fit"
+            )
+        })
     }
 
     /// All settings, by section.
@@ -744,6 +763,17 @@ mod tests {
             let config = create_eval_config("CartPole-v1", "random", settings).unwrap();
             assert_eq!(config.run.steps_per_env, if settings.is_empty() { 1 } else { 7 });
         }
+    }
+
+    #[test]
+    fn constraints_of_a_preset_are_in_its_units() {
+        let warnings = |settings: &[_]| create_config("ChemicalReactor-v0", "ppo", settings).unwrap().warnings();
+        let (raw, scaled) = (("env.normalize_obs", "false"), ("env.normalize_obs", "true"));
+        let found = warnings(&[raw]);
+        assert!(found.len() == 1 && found[0].starts_with("env.normalize_obs = false is not the preset's"), "{found:?}");
+        assert!(warnings(&[scaled]).is_empty());
+        assert!(warnings(&[raw, ("env.constraints", "")]).is_empty());
+        assert!(warnings(&[raw, ("env.constraints", "pressure<=300:soft")]).is_empty());
     }
 
     #[test]

@@ -45,13 +45,13 @@ impl RunDirectory {
             }
             Layout::CleanRl => (root.join("runs"), run_name(config, now)),
         };
-        files::make_folder(&folder)?;
+        fs::create_dir_all(&folder).map_err(Error::place(&folder))?;
         for k in 0_u32.. {
             let path = folder.join(if k == 0 { name.clone() } else { format!("{name}-{k}") });
             match fs::create_dir(&path) {
                 Ok(()) => return Self::with_config(path, config),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::write(&path)(error)),
+                Err(error) => return Err(Error::place(&path)(error)),
             }
         }
         unreachable!("the names do not end")
@@ -693,7 +693,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("outputs"), "a file").unwrap();
         let message = RunDirectory::create(root.path(), &config("dated"), at(0)).unwrap_err().to_string();
-        assert!(message.starts_with("cannot write ") && message.contains("outputs/1970-01-01: "), "{message}");
+        assert!(message.starts_with("cannot make the folder "), "{message}");
+        assert!(message.ends_with("outputs/1970-01-01: a part of its path is no folder"), "{message}");
     }
 
     #[test]

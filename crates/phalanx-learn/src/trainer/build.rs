@@ -39,6 +39,14 @@ pub fn batch_config(config: &Config) -> Result<BatchConfig> {
     Ok(batch)
 }
 
+/// Of an unknown setting, what else it may have been meant for: a run knows keys that its environment does not.
+fn with_keys_of_runs(mut error: phalanx_core::Error) -> phalanx_core::Error {
+    if let phalanx_core::Error::UnknownName { kind: "parameter", known, .. } = &mut error {
+        known.extend(["safety", "constraints"].map(str::to_owned));
+    }
+    error
+}
+
 /// Refuses what would be accepted in silence and not done.
 fn check(config: &Config) -> Result<()> {
     let plays_itself = config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play");
@@ -57,7 +65,7 @@ fn check(config: &Config) -> Result<()> {
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
 pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
     // Whole blocks: one environment alone takes the room of sixteen.
-    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? })?;
+    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? }).map_err(with_keys_of_runs)?;
     let dim = few.spec().observation.dim();
     // What a step gives: observations and last observations, four words of figures and two flags.
     let state = Bytes::of::<u8>(&[few.bytes_per_env().ceil() as usize]);

@@ -295,6 +295,9 @@ fn constraints_of_a_run_hold_in_training_and_evaluation() {
     assert_eq!(in_training(&watched), in_training(&free));
     for (key, value, why) in [
         ("env.safety", "enforced", "did you mean 'enforce'"),
+        ("env.safty", "monitor", "did you mean 'safety'"),
+        ("env.safety.mode", "monitor", "did you mean 'safety'"),
+        ("env.constraint", "x<=1:soft", "did you mean 'constraints'"),
         ("env.constraints", "x<=-5:softly", "':softly'"),
         ("env.constraints", "thta<=1", "did you mean 'theta'"),
     ] {
