@@ -146,18 +146,27 @@ fn killed_at_random_moments(settings: &[&str]) {
     let root = folder.path().join("killed");
     fs::create_dir(&root).unwrap();
     let mut child = begin(&root, &[&["--quiet"], settings].concat());
-    wait_until("no checkpoint", || checkpoints(&root) > 0);
-    let mut moments = vec![moment(duration.mul_f64(0.6)), moment(duration.mul_f64(0.6))];
-    let path = only_run(&root).unwrap();
-    let path = path.to_str().unwrap();
-    for moment in &mut moments {
-        std::thread::sleep(*moment);
-        // It may have come to its end by now: then there is nothing left to do, which is fine, too.
+    // Some time after some checkpoint of the first half, and of the third quarter: by what was done, since by the clock
+    // a machine that is less busy now would have come to the end.
+    let all = fs::read_dir(whole.join("checkpoints")).unwrap().count();
+    let moments = [(0, all / 2), (all / 2, all / 4)].map(|(first, span)| {
+        let after = first + 1 + moment(Duration::from_secs(1)).mul_f64(span as f64).as_secs() as usize;
+        (after, moment(duration / 10))
+    });
+    let mut hits = 0;
+    for (after, moment) in moments {
+        wait_until("no checkpoint", || checkpoints(&root) >= after || child.try_wait().unwrap().is_some());
+        std::thread::sleep(moment);
         child.kill().unwrap();
-        child.wait().unwrap();
-        child = begin(&root, &["--quiet", "--resume", path]);
+        // One that had come to its end cannot be killed any more.
+        hits += usize::from(!child.wait().unwrap().success());
+        let path = only_run(&root).unwrap();
+        child = begin(&root, &["--quiet", "--resume", path.to_str().unwrap()]);
     }
     let output = child.wait_with_output().unwrap();
+    assert!(hits > 0, "{moments:?} of {duration:?}: nothing was killed");
+    let path = only_run(&root).unwrap();
+    let path = path.to_str().unwrap();
     assert!(output.status.success(), "{moments:?}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(outcome(&whole) == outcome(Path::new(path)), "killed after {moments:?} of {duration:?}");
     let unfinished = |folder: &Path| {
