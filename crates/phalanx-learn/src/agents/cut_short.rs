@@ -93,8 +93,11 @@ pub(crate) fn cart_pole(num_envs: usize) -> Box<dyn Batch> {
     phalanx_envs::registry::find("CartPole-v1").unwrap().batch(&config(num_envs)).unwrap()
 }
 
+/// Games that are cut off after three moves of the agent, by which time some are over.
 pub(crate) fn tic_tac_toe(num_envs: usize) -> Box<dyn Batch> {
-    phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config(num_envs)).unwrap()
+    let settings = vec![("max_steps".to_owned(), "3".to_owned())];
+    let config = BatchConfig { autoreset: Autoreset::Disabled, settings, ..config(num_envs) };
+    phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config).unwrap()
 }
 
 /// Learns on until so many steps were made, and answers what is kept then.

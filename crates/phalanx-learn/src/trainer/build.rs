@@ -78,20 +78,24 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
     check(config)?;
     require_room(config, make, "run.num_envs", config.run.num_envs)?;
     let (seed, common) = (config.run.seed, batch_config(config)?);
-    let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>| {
+    let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>, autoreset: Autoreset| {
         let pool = Arc::clone(pool);
-        make(&BatchConfig { num_envs, seed, autoreset: Autoreset::SameStep, pool, ..common.clone() })
+        make(&BatchConfig { num_envs, seed, autoreset, pool, ..common.clone() })
     };
-    let world = || World::new(batch(config.run.num_envs, seed, pool)?, config.agent.sight());
+    let of_run = |autoreset: Autoreset| Ok::<_, Error>(batch(config.run.num_envs, seed, pool, autoreset)?);
+    let world = || World::new(of_run(Autoreset::SameStep)?, config.agent.sight());
+    let world_with_end_masks = || World::with_end_masks(of_run, config.agent.sight());
     let (steps, pool) = (config.run.steps_per_env, || Arc::clone(pool));
     Ok(match &config.agent {
         AgentConfig::Ppo(agent) => Box::new(Ppo::new(agent.clone(), world()?, steps, seed, pool())?),
-        AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world()?, steps, seed, pool())?),
-        AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world()?, steps, seed, pool())?),
+        AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world_with_end_masks()?, steps, seed, pool())?),
+        AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world_with_end_masks()?, steps, seed, pool())?),
         AgentConfig::QLearning(agent) => {
             // The blocks share out the threads.
             let alone = Arc::new(Pool::new(1));
-            tabular::learner(agent, &config.run, &mut |num_envs, seed| batch(num_envs, seed, &alone))?
+            tabular::learner(agent, &config.run, &mut |num_envs, seed| {
+                batch(num_envs, seed, &alone, Autoreset::SameStep)
+            })?
         }
         AgentConfig::Classical(agent) => {
             let world = world()?;
