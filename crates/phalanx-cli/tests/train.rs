@@ -419,6 +419,24 @@ fn a_run_goes_on_with_its_own_settings_only() {
 }
 
 #[test]
+fn a_finished_run_goes_on_if_it_is_made_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &SMALL);
+    let path = path.to_str().unwrap();
+    let text = refusal(folder.path(), &["train", "--resume", path, "agent.gamma=0.5"]);
+    assert!(text.contains("'agent.gamma=0.5' cannot be changed when a run goes on"), "{text}");
+    let text = refusal(folder.path(), &["train", "--resume", path, "run.total_timesteps=8192"]);
+    assert!(text.contains("it can be made longer only"), "{text}");
+    let longer = json(folder.path(), &["train", "--resume", path, "run.total_timesteps=32768", "--json", "--quiet"]);
+    assert_eq!((&longer["training_global_steps"], &longer["complete"]), (&32_768.into(), &true.into()));
+    let steps: Vec<_> = events(Path::new(path)).iter().map(|row| row["global_step"].as_u64().unwrap()).collect();
+    assert!(steps.is_sorted() && steps.contains(&16_384) && steps.last() == Some(&32_768), "{steps:?}");
+    let metadata: Value =
+        serde_json::from_slice(&fs::read(Path::new(path).join("run_metadata.json")).unwrap()).unwrap();
+    assert_eq!(metadata["sessions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn episodes_and_videos_are_stored_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let common = ["env=CartPole-v1", "agent=random", "run.total_timesteps=100", "run.eval_rollouts=2"];

@@ -142,6 +142,48 @@ fn only_a_run_that_came_to_its_end_is_final() {
     assert_eq!(load_run(&path).unwrap().metadata, before, "nothing was left to do");
 }
 
+/// A run that has come to its end, or not, goes on beyond the end it was to have; a kill in between loses nothing.
+#[test]
+fn a_run_can_be_made_longer() {
+    let root = tempfile::tempdir().unwrap();
+    for agent in ["dqn", "ppo", "pqn", "random"] {
+        let settings = [
+            ("num_envs", "8"),
+            ("steps_per_env", "256"),
+            ("eval_frequency", "128"),
+            ("eval_rollouts", "2"),
+            ("save_agent_checkpoint", "true"),
+        ];
+        let config = create_config("CartPole-v1", agent, &settings).unwrap();
+        let first = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() });
+        let path = first.run_dir.clone().unwrap();
+        let to =
+            |steps| resume(&path, &cart_pole, TrainOptions { steps_per_env: Some(steps), ..TrainOptions::default() });
+        let message = to(255).unwrap_err().to_string();
+        assert!(message.starts_with("run.steps_per_env is 255, but the run has 256"), "{message}");
+        assert_eq!(metrics(&to(256).unwrap()), metrics(&first), "nothing is left to do");
+
+        let mut until = |progress: &Progress| progress.global_step < 2048 + 8;
+        let options = TrainOptions { steps_per_env: Some(512), observer: Some(&mut until), ..TrainOptions::default() };
+        let begun = resume(&path, &cart_pole, options).unwrap();
+        assert!(!begun.complete);
+        assert!(!checkpoints(&path).contains(&"final".to_owned()), "{agent}: not final any more");
+        // As if it had been killed before there was a checkpoint of the longer run.
+        let at = begun.agent_state.global_step;
+        std::fs::remove_file(checkpoint::path_of(&path.join("checkpoints"), &checkpoint::step_name(at))).unwrap();
+        let longer = resume(&path, &cart_pole, TrainOptions::default()).unwrap();
+        assert!(longer.complete);
+        assert_eq!(longer.summary().training_global_steps, 4096, "{agent}");
+        assert_eq!(longer.eval_metrics.global_steps, [1024, 2048, 3072, 4096]);
+        assert_eq!(longer.eval_metrics.mean_return[..2], first.eval_metrics.mean_return);
+        assert!(longer.training_metrics.global_steps.is_sorted());
+        assert!(checkpoints(&path).contains(&"final".to_owned()));
+        assert_eq!(load_run(&path).unwrap().config.run.steps_per_env, 512);
+        let found = TrainingResults::load(&path).unwrap();
+        assert_eq!(metrics(&found), metrics(&longer));
+    }
+}
+
 #[test]
 fn without_a_checkpoint_nothing_is_promised() {
     let root = tempfile::tempdir().unwrap();
