@@ -244,3 +244,20 @@ fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Res
         run.display(),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_and_a_loss_are_told_as_soon_as_they_are_known() {
+        let mut now = trainer::Progress::default();
+        assert_eq!(told(&now), "");
+        now.episode_return = Some(20.25);
+        assert_eq!(told(&now), "return 20.2500");
+        now.loss = Some(0.5);
+        // Evaluations say more than episodes in which the agent explores.
+        now.eval_return = Some(500.0);
+        assert_eq!(told(&now), "return 500.0000  loss 0.5000");
+    }
+}

@@ -106,6 +106,11 @@ impl Replay {
         })
     }
 
+    /// What it was made for.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// The number of transitions.
     pub fn len(&self) -> usize {
         self.len

@@ -10,6 +10,7 @@ use super::block::{Block, GreedyTable, Masks};
 use super::runtime::{Runtime, Sharded, Shared, Single};
 use super::settings::Course;
 use super::table::{Dense, Hybrid, List, Sparse, Table, Value};
+use super::update::Rate;
 use super::{Kind, Precision, Settings, Space};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
@@ -137,7 +138,12 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
         let at_most = last_step.saturating_sub(self.global_step);
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
         self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
-        report.add("charts/epsilon", self.course.epsilon(self.global_step));
+        let (rate, epsilon) = self.course.at(self.global_step);
+        report.add("charts/epsilon", epsilon);
+        // By visits every value has a rate of its own.
+        if let Rate::Fixed(rate) = rate {
+            report.add("charts/learning_rate", rate);
+        }
         Ok(())
     }
 

@@ -104,6 +104,63 @@ fn the_columns_of_the_results_have_one_length() {
     assert_eq!((metrics.loss.len(), metrics.reward.len(), metrics.steps_per_env.len()), (rows, rows, rows));
 }
 
+/// Section 13 of the reference: every tag that an agent must log, and no other.
+#[test]
+fn the_tags_of_a_log_are_those_of_the_reference() {
+    let always = [
+        "global_step",
+        "wall_time",
+        "steps/env",
+        "charts/SPS",
+        "time/fps",
+        "charts/episodic_return",
+        "rollout/ep_rew_mean",
+        "charts/episodic_length",
+        "rollout/ep_len_mean",
+        "eval/return/mean",
+        "eval/return/std",
+        "eval/return/min",
+        "eval/return/max",
+        "eval/return/best",
+        "eval/length/mean",
+        "eval/length/std",
+        "eval/length/min",
+        "eval/length/max",
+        "eval/termination_rate",
+    ];
+    let values = ["charts/epsilon", "charts/learning_rate", "losses/td_loss", "losses/q_values"];
+    let policy = [
+        "charts/learning_rate",
+        "losses/value_loss",
+        "losses/policy_loss",
+        "losses/entropy",
+        "losses/old_approx_kl",
+        "losses/approx_kl",
+        "losses/clipfrac",
+        "losses/explained_variance",
+    ];
+    let costs = ["charts/episodic_cost", "eval/cost/mean"];
+    let constrained = ("env.constraints", "x<=0:soft");
+    let root = tempfile::tempdir().unwrap();
+    for (agent, setting, own) in [
+        ("dqn", ("learning_starts", "100"), &values[..]),
+        ("pqn", ("num_minibatches", "4"), &values),
+        ("ppo", ("num_minibatches", "4"), &policy),
+        ("random", ("seed", "1"), &[]),
+        ("random", constrained, &costs),
+    ] {
+        let settings = [("num_envs", "8"), ("steps_per_env", "256"), ("eval_rollouts", "2"), ("eval_frequency", "0")];
+        let config = create_config("CartPole-v1", agent, &[&settings[..], &[setting]].concat()).unwrap();
+        let path = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() }).run_dir;
+        let text = std::fs::read_to_string(path.unwrap().join("metrics.jsonl")).unwrap();
+        let row = |line: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).unwrap();
+        let found: std::collections::BTreeSet<String> =
+            text.lines().flat_map(|line| row(line).into_iter().map(|(tag, _)| tag)).collect();
+        let expected = always.iter().chain(own).map(|tag| (*tag).to_owned()).collect();
+        assert_eq!(found, expected, "{agent}");
+    }
+}
+
 /// The names in a folder of checkpoints.
 fn checkpoints(run: &std::path::Path) -> Vec<String> {
     checkpoint::names(&run.join("checkpoints")).unwrap()
