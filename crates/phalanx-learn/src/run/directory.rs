@@ -3,7 +3,7 @@
 //! ```text
 //! outputs/2026-07-22/13-05-01[-k]/   or, in the layout `cleanrl`, runs/<env>__<experiment>__<seed>__<unix time>[-k]/
 //!     config.toml  run_metadata.json  results.json  .lock
-//!     metrics.csv  metrics.jsonl  events.out.tfevents.*
+//!     metrics.csv  metrics.jsonl  events.out.tfevents.*  table.npy (of a table, if wanted)
 //!     checkpoints/{step_%08d,final}.safetensors
 //!     episodes/step_%08d/episode_%04d.npz
 //!     videos/step_%08d/episode_%04d.gif
@@ -114,6 +114,11 @@ impl RunDirectory {
     /// Stores the results, in place of earlier ones.
     pub fn write_results(&self, results: &Results) -> Result<()> {
         write_json(&self.path.join(RESULTS), results)
+    }
+
+    /// Stores what was learnt in a form that other programs read.
+    pub(crate) fn write_export(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        files::replace_quickly(&self.path.join(name), bytes)
     }
 
     /// Stores a checkpoint under a name: [`checkpoint::step_name`] or [`checkpoint::FINAL`].

@@ -438,6 +438,30 @@ fn environments_and_transitions_are_exact() {
     }
 }
 
+/// One worker knows all that was done; of two each finds transitions of the other when it looks. Shards have no such
+/// figure: what they do not know follows from the settings.
+#[test]
+fn staleness_is_what_others_did_in_between() {
+    for (workers, deterministic) in [(1, false), (2, false), (2, true)] {
+        let settings = Settings {
+            deterministic,
+            num_workers: Some(workers),
+            shards: Some(workers),
+            steps_per_sync: 100,
+            ..Settings::tic_tac_toe()
+        };
+        let mut learner = player(&settings, &with_threads(workers, run(64, 400_000, 0)));
+        let report = train(&mut *learner, 400_000);
+        let of = |tag: &str| report.means().find(|(found, _)| *found == tag).map(|(_, mean)| mean);
+        match (of("charts/staleness"), of("charts/staleness_max")) {
+            (None, None) => assert!(deterministic),
+            (Some(mean), Some(max)) if workers == 1 => assert_eq!((mean, max), (0.0, 0.0)),
+            (Some(mean), Some(max)) => assert!(0.0 < mean && mean <= max && max < 400_000.0, "{mean} {max}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn threads_learn_tic_tac_toe() {
     for (mode, settings) in modes(&Settings::tic_tac_toe()) {

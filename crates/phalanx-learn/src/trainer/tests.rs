@@ -4,6 +4,7 @@ use super::*;
 use crate::api::{TrainOptions, TrainingResults, resume, train_and_evaluate};
 use crate::run::config::create_config;
 use crate::run::directory::{Status, load_run};
+use crate::tabular::table::{Dense, Table};
 
 fn cart_pole(config: &BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> {
     phalanx_envs::registry::find("CartPole-v1").unwrap().batch(config)
@@ -238,6 +239,26 @@ fn a_run_can_be_made_longer() {
         assert_eq!(load_run(&path).unwrap().config.run.steps_per_env, 512);
         let found = TrainingResults::load(&path).unwrap();
         assert_eq!(metrics(&found), metrics(&longer));
+    }
+}
+
+#[test]
+fn a_table_is_left_for_numpy_if_that_is_wanted() {
+    let root = tempfile::tempdir().unwrap();
+    let games = |config: &BatchConfig| phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(config);
+    for (wanted, algorithm, columns) in
+        [("false", "q_learning", 9), ("true", "q_learning", 9), ("true", "double_q", 18)]
+    {
+        let settings = [("total_timesteps", "6400"), ("save_npy", wanted), ("algorithm", algorithm)];
+        let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
+        let options = TrainOptions { root: Some(root.path()), ..TrainOptions::default() };
+        let path = train_and_evaluate(&config, &games, options).unwrap().run_dir.unwrap().join("table.npy");
+        assert_eq!(path.exists(), wanted == "true");
+        if path.exists() {
+            let bytes = std::fs::read(path).unwrap();
+            let table = <Dense<f32> as Table<f32>>::from_npy(19_683, columns, &bytes).unwrap();
+            assert!(Table::<f32>::visited(&table) > 100);
+        }
     }
 }
 
