@@ -462,6 +462,11 @@ impl Config {
                 }
             }
         }
+        let (steps, interval) = (self.run.steps_per_env, self.run.checkpoint_frequency);
+        if interval > steps {
+            let why = format!("run.checkpoint_frequency = {interval} is more than run.steps_per_env = {steps}");
+            warnings.push(format!("{why}: nothing is stored on the way"));
+        }
         if let Some(chunk) = chunk.filter(|chunk| frequency > 0 && *chunk > frequency) {
             warnings.push(format!("run.scan_chunk_size = {chunk} is larger than run.eval_frequency = {frequency}"));
         }
@@ -787,6 +792,11 @@ mod tests {
                 "run.eval_frequency = 100 is not a multiple of run.rollout_steps = 32",
                 "run.scan_chunk_size = 128 is larger than run.eval_frequency = 100",
             ]
+        );
+        let rare = [("eval_frequency", "0"), ("steps_per_env", "1000"), ("checkpoint_frequency", "1001")];
+        assert_eq!(
+            create_config("Other-v0", "ppo", &rare).unwrap().warnings(),
+            ["run.checkpoint_frequency = 1001 is more than run.steps_per_env = 1000: nothing is stored on the way"]
         );
         let fits = [("rollout_steps", "32"), ("eval_frequency", "0"), ("scan_chunk_size", "64")];
         assert!(create_config("Other-v0", "ppo", &fits).unwrap().warnings().is_empty());
