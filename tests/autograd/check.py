@@ -85,6 +85,19 @@ def huber(error):
 LOSSES = {"half_square": lambda error: 0.5 * error**2, "square": lambda error: error**2, "huber": huber}
 
 
+def action_values(case, parameters):
+    out = np.reshape(network(case, parameters), (len(case["actions"]), -1))
+    if not case["dueling"]:
+        return out
+    state, advantages = out[:, :1], out[:, 1:]
+    return state + advantages - np.mean(advantages, axis=1, keepdims=True)
+
+
+def mean_square(case, parameters):
+    chosen = action_values(case, parameters)[np.arange(len(case["actions"])), np.array(case["actions"])]
+    return np.mean((chosen - np.array(case["targets"])) ** 2)
+
+
 def with_slope(function, at):
     return [function(at), grad(function)(at)]
 
@@ -102,6 +115,10 @@ def pairs(case):
         yield case["policy"], with_slope(lambda x: policy_loss(case, x), case["log_ratio"])
         yield case["clipped_value"], with_slope(lambda x: value_loss(case, x, True), case["value"])
         yield case["free_value"], with_slope(lambda x: value_loss(case, x, False), case["value"])
+    elif case["kind"] == "action values":
+        parameters = np.array(case["parameters"])
+        yield case["values"], np.ravel(action_values(case, parameters))
+        yield case["gradients"], grad(lambda p: mean_square(case, p))(parameters)
     elif case["kind"] == "temporal difference":
         yield case["found"], with_slope(LOSSES[case["loss"]], case["error"])
     else:
@@ -118,7 +135,7 @@ def main():
     program = parser.parse_args().gradients
     cases = json.loads(subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout)
     kinds = {case["kind"] for case in cases}
-    if kinds != {"network", "categorical", "gaussian", "ppo", "temporal difference"}:
+    if kinds != {"network", "categorical", "gaussian", "ppo", "temporal difference", "action values"}:
         sys.exit(f"the example prints {sorted(kinds)}: something is missing")
     worst = 0.0
     for case in cases:

@@ -70,13 +70,25 @@ impl Progress {
         news.clone_into(&mut self.news);
     }
 
+    /// Steps a second, and the seconds that are left at this rate, after so many seconds.
+    fn rate_and_left(&self, seconds: f64) -> (f64, f64) {
+        let rate = (self.done - self.earlier) as f64 / seconds.max(1e-9);
+        (rate, self.total.saturating_sub(self.done) as f64 / rate.max(1e-9))
+    }
+
+    /// The line of a piped run after so many seconds.
+    fn line_after(&self, seconds: f64) -> String {
+        let (rate, left) = self.rate_and_left(seconds);
+        let percent = 100.0 * self.done as f64 / self.total as f64;
+        let news = if self.news.is_empty() { String::new() } else { format!(", {}", self.news) };
+        format!("{}: {percent:.0}%, {} {}/s, {left:.0} s left{news}", self.what, text::short(rate), self.unit)
+    }
+
     /// Reports that `steps` more have been made.
     pub(crate) fn advance(&mut self, steps: u64) {
         self.done += steps;
         let now = Instant::now();
-        let elapsed = (now - self.start).as_secs_f64();
-        let rate = (self.done - self.earlier) as f64 / elapsed.max(1e-9);
-        let left = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
+        let (rate, left) = self.rate_and_left((now - self.start).as_secs_f64());
         match &mut self.display {
             Display::Nothing => {}
             Display::Bar(bar) => {
@@ -96,9 +108,8 @@ impl Progress {
             }
             Display::Lines { next } if now >= *next => {
                 *next = now + LINE_INTERVAL;
-                let percent = 100.0 * self.done as f64 / self.total as f64;
-                let news = if self.news.is_empty() { String::new() } else { format!(", {}", self.news) };
-                say!("{}: {percent:.0}%, {} {}/s, {left:.0} s left{news}", self.what, text::short(rate), self.unit);
+                let line = self.line_after((now - self.start).as_secs_f64());
+                say!("{line}");
             }
             Display::Lines { .. } => {}
         }
@@ -131,6 +142,23 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The four things that a line must tell: how fast, how well, at which loss, and how long still.
+    #[test]
+    fn a_line_tells_rate_news_and_time_left() {
+        let mut progress = Progress::new("ppo on CartPole-v1", 4_000, true);
+        progress.tell("return 195.5000  loss 0.2500");
+        progress.advance(1_000);
+        assert_eq!(
+            progress.line_after(2.0),
+            format!("ppo on CartPole-v1: 25%, {} steps/s, 6 s left, return 195.5000  loss 0.2500", text::short(500.0))
+        );
+        // Of a run that goes on only what was made since counts for the rate.
+        let mut resumed = Progress::new("dqn", 4_000, true);
+        resumed.go_on_from(3_000);
+        resumed.advance(100);
+        assert_eq!(resumed.line_after(1.0), format!("dqn: 78%, {} steps/s, 9 s left", text::short(100.0)));
+    }
 
     #[test]
     fn work_that_has_just_begun_is_not_about_to_end() {

@@ -187,18 +187,27 @@ fn killed_at_random_moments(settings: &[&str]) {
     let root = folder.path().join("killed");
     fs::create_dir(&root).unwrap();
     let mut child = begin(&root, &[&["--quiet"], settings].concat());
-    wait_until("no checkpoint", || checkpoints(&root) > 0);
-    let mut moments = vec![moment(duration.mul_f64(0.6)), moment(duration.mul_f64(0.6))];
-    let path = only_run(&root).unwrap();
-    let path = path.to_str().unwrap();
-    for moment in &mut moments {
-        std::thread::sleep(*moment);
-        // It may have come to its end by now: then there is nothing left to do, which is fine, too.
+    // Some time after some checkpoint of the first half, and of the third quarter: by what was done, since by the clock
+    // a machine that is less busy now would have come to the end.
+    let all = fs::read_dir(whole.join("checkpoints")).unwrap().count();
+    let moments = [(0, all / 2), (all / 2, all / 4)].map(|(first, span)| {
+        let after = first + 1 + moment(Duration::from_secs(1)).mul_f64(span as f64).as_secs() as usize;
+        (after, moment(duration / 10))
+    });
+    let mut hits = 0;
+    for (after, moment) in moments {
+        wait_until("no checkpoint", || checkpoints(&root) >= after || child.try_wait().unwrap().is_some());
+        std::thread::sleep(moment);
         child.kill().unwrap();
-        child.wait().unwrap();
-        child = begin(&root, &["--quiet", "--resume", path]);
+        // One that had come to its end cannot be killed any more.
+        hits += usize::from(!child.wait().unwrap().success());
+        let path = only_run(&root).unwrap();
+        child = begin(&root, &["--quiet", "--resume", path.to_str().unwrap()]);
     }
     let output = child.wait_with_output().unwrap();
+    assert!(hits > 0, "{moments:?} of {duration:?}: nothing was killed");
+    let path = only_run(&root).unwrap();
+    let path = path.to_str().unwrap();
     assert!(output.status.success(), "{moments:?}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(outcome(&whole) == outcome(Path::new(path)), "killed after {moments:?} of {duration:?}");
     let unfinished = |folder: &Path| {
@@ -206,6 +215,31 @@ fn killed_at_random_moments(settings: &[&str]) {
         names.filter(|name| name.to_string_lossy().starts_with(".tmp-")).count()
     };
     assert_eq!(unfinished(Path::new(path)) + unfinished(&Path::new(path).join("checkpoints")), 0);
+}
+
+/// Control laws have nothing to learn, but runs, results and evaluations as all agents.
+#[test]
+fn control_laws_are_trained_and_evaluated_as_any_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    for (agent, settings, least) in [
+        // Pushes where the car is going, which brings it up the hill.
+        ("bangbang", &["env=MountainCar-v0"][..], -130.0),
+        ("bang_bang", &["env=gene-circuit"], -3200.0),
+        ("periodic", &["env=CartPole-v1", "agent.pulse_width=1", "run.steps_per_env=500"], 15.0),
+        ("random", &["env=CartPole-v1", "run.steps_per_env=500"], 10.0),
+        ("pid", &["env=CartPole-v1"], 100.0),
+    ] {
+        let agent = format!("agent={agent}");
+        let (path, document) = train(folder.path(), &[settings, &[&agent]].concat());
+        assert!(document["complete"] == true && document["training_global_steps"].as_u64() > Some(0), "{document}");
+        let evaluated = json(folder.path(), &["evaluate", path.to_str().unwrap(), "--json", "--episodes", "10"]);
+        assert_eq!(evaluated["mean_return"], document["final_eval_return_mean"], "{agent}");
+        let mean = evaluated["mean_return"].as_f64().unwrap();
+        assert!(mean >= least, "{agent}: {mean}");
+    }
+    let text =
+        refusal(folder.path(), &["train", "env=CartPole-v1", "agent=periodic", "agent.pulse=2", "run.steps_per_env=9"]);
+    assert!(text.contains("did you mean 'pulse_width'"), "{text}");
 }
 
 #[test]
@@ -426,6 +460,24 @@ fn a_run_goes_on_with_its_own_settings_only() {
 }
 
 #[test]
+fn a_finished_run_goes_on_if_it_is_made_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &SMALL);
+    let path = path.to_str().unwrap();
+    let text = refusal(folder.path(), &["train", "--resume", path, "agent.gamma=0.5"]);
+    assert!(text.contains("'agent.gamma=0.5' cannot be changed when a run goes on"), "{text}");
+    let text = refusal(folder.path(), &["train", "--resume", path, "run.total_timesteps=8192"]);
+    assert!(text.contains("it can be made longer only"), "{text}");
+    let longer = json(folder.path(), &["train", "--resume", path, "run.total_timesteps=32768", "--json", "--quiet"]);
+    assert_eq!((&longer["training_global_steps"], &longer["complete"]), (&32_768.into(), &true.into()));
+    let steps: Vec<_> = events(Path::new(path)).iter().map(|row| row["global_step"].as_u64().unwrap()).collect();
+    assert!(steps.is_sorted() && steps.contains(&16_384) && steps.last() == Some(&32_768), "{steps:?}");
+    let metadata: Value =
+        serde_json::from_slice(&fs::read(Path::new(path).join("run_metadata.json")).unwrap()).unwrap();
+    assert_eq!(metadata["sessions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn episodes_and_videos_are_stored_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let common = ["env=CartPole-v1", "agent=random", "run.total_timesteps=100", "run.eval_rollouts=2"];
@@ -485,6 +537,8 @@ fn bad_settings_and_runs_get_one_sentence() {
             "leave out one of them",
         ),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.threads=1000000"], "run.threads is 1000000"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "env.safty=monitor"], "did you mean 'safety'"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "env.constraint=x<=1"], "did you mean 'constraints'"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),
     ] {
@@ -500,4 +554,40 @@ fn bad_settings_and_runs_get_one_sentence() {
     fs::write(&checkpoint, bytes).unwrap();
     let text = refusal(at, &["evaluate", path.to_str().unwrap(), "--checkpoint", "final"]);
     assert!(text.contains("final.safetensors"), "{text}");
+}
+
+/// A place that nothing can be written to is wrong input, however it comes.
+#[test]
+fn a_root_that_is_no_folder_gets_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let settings = ["env=TwoArmedBandit-v0", "agent=random", "run.total_timesteps=100"];
+    let (path, _) = train(at, &settings);
+    fs::write(at.join("file"), "").unwrap();
+    fs::write(
+        at.join("s.toml"),
+        "env = 'TwoArmedBandit-v0'\nagent = 'random'\n[run]\ntotal_timesteps = 100\n[sweep]\n",
+    )
+    .unwrap();
+    for arguments in [
+        [&["train", "--quiet"], &settings[..]].concat(),
+        vec!["evaluate", path.to_str().unwrap(), "--save-episodes"],
+        vec!["sweep", "s.toml", "--quiet"],
+    ] {
+        let text = refusal(at, &[&arguments[..], &["--root", "file"]].concat());
+        assert!(text.starts_with("error: cannot make the folder file/"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn constraints_in_the_units_of_a_preset_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ["env=ChemicalReactor-v0", "agent=ppo", "env.normalize_obs=false", "run.total_timesteps=8192"];
+    let output = run(folder.path(), &[&["train", "--quiet"], &settings[..]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.starts_with("warning: env.normalize_obs = false is not the preset's, but env.constraints are"),
+        "{text}"
+    );
 }

@@ -2,7 +2,7 @@
 //! program's.
 
 use phalanx_learn::agents::ppo::loss::{clipped_objective, value_loss};
-use phalanx_learn::agents::q_network::Loss;
+use phalanx_learn::agents::q_network::{Loss, QNetwork};
 use phalanx_learn::nn::Layer::{self, Dense, Norm, Relu, Tanh};
 use phalanx_learn::nn::init::Init;
 use phalanx_learn::nn::{Network, Tape, categorical, gaussian};
@@ -29,6 +29,7 @@ fn main() {
             .into_iter()
             .flat_map(|(name, loss)| [-2.5, -0.3, 0.7, 4.0].map(|error| temporal_difference(name, loss, error))),
     );
+    cases.extend([false, true].map(|dueling| action_values(dueling, &mut random)));
     println!("{}", Value::from(cases));
 }
 
@@ -84,6 +85,27 @@ fn ppo(random: &mut Random) -> Value {
 fn temporal_difference(name: &str, loss: Loss, error: f64) -> Value {
     let (loss, slope) = loss.of(error);
     json!({ "kind": "temporal difference", "loss": name, "error": error, "found": [loss, slope] })
+}
+
+/// The mean loss of a network of action values, whose head may be a dueling one.
+fn action_values(dueling: bool, random: &mut Random) -> Value {
+    let (inputs, choices, hidden) = (4, 3, [Dense(8), Norm, Tanh]);
+    let network = QNetwork::new(inputs, &hidden, choices, dueling);
+    let mut parameters: Vec<f64> = network.draw(Init::LecunNormal, Init::LecunNormal, random);
+    parameters.iter_mut().for_each(|parameter| *parameter += 0.1 * random.normal());
+    let (rows, targets) = (numbers(ROWS * inputs, random), numbers(ROWS, random));
+    let actions: Vec<i32> = (0..ROWS as i32).map(|row| row % choices as i32).collect();
+    let mut tape = network.tape(ROWS);
+    let values = network.values(&parameters, &rows, &mut tape).to_vec();
+    let mut gradients = vec![0.0; network.parameters()];
+    let loss = (Loss::Square, 1.0 / ROWS as f64);
+    network.add_gradient(&parameters, &rows, &actions, &targets, loss, &mut tape, &mut gradients);
+    let head = Dense(choices + usize::from(dueling));
+    let names: Vec<_> = hidden.iter().chain([&head]).map(|layer| format!("{layer:?}")).collect();
+    json!({
+        "kind": "action values", "dueling": dueling, "inputs": inputs, "layers": names, "parameters": parameters,
+        "rows": rows, "actions": actions, "targets": targets, "values": values, "gradients": gradients,
+    })
 }
 
 fn normal(size: usize, random: &mut Random) -> Value {

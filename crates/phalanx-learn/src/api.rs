@@ -3,6 +3,7 @@
 //! Nothing is written unless a folder is given for it.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -40,6 +41,10 @@ pub struct TrainOptions<'a> {
     pub run_dir: Option<&'a Path>,
     /// What another run with the same settings came to, to go on from there.
     pub resume_from: Option<&'a Checkpoint>,
+    /// Steps of each environment that a run is to have in all when it goes on, if more than its settings say. From there on
+    /// it is a run of that length: rates that fall with its length rise again, so that it comes to other bits than one
+    /// that was so long from the start. Only [`resume`] asks.
+    pub steps_per_env: Option<u64>,
     /// Threads if the configuration does not say how many; they are not stored, since results do not depend on them.
     pub threads: Option<usize>,
     /// The chunk size, likewise.
@@ -264,9 +269,11 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     let observer = observer_of(options.observer);
     let lock = load_run(run)?.directory.lock()?;
     // Read again, now that nobody else writes.
-    let found = load_run(run)?;
+    let mut found = load_run(run)?;
     found.warnings.iter().for_each(|warning| observer.warning(&format!("{warning}; it will be written anew")));
-    if found.results.is_some() && found.metadata.as_ref().is_some_and(|metadata| metadata.status == Status::Ok) {
+    let longer = options.steps_per_env.map(|steps| made_longer(&found.config, steps)).transpose()?.flatten();
+    let is_over = found.results.is_some() && found.metadata.as_ref().is_some_and(|it| it.status == Status::Ok);
+    if is_over && longer.is_none() {
         if !checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL).exists() {
             let why = "it has come to its end, and its agent was not stored (see run.save_agent_checkpoint)";
             return Err(Error::damaged(run, "run", why));
@@ -279,14 +286,36 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
         return Err(Error::damaged(run, "run", why));
     };
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
-    check_settings(&found.config, &last.checkpoint, &last.path)?;
+    check_settings(longer.as_ref().unwrap_or(&found.config), &last.checkpoint, &last.path)?;
+    if let Some(longer) = longer {
+        found.directory.make_longer(&longer, last.checkpoint.global_step, &lock)?;
+        found.config = longer;
+    }
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
     session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
 }
 
-/// Refuses to go on with other settings than those that led here.
+/// The settings of a run that is to have so many steps of each environment, if those are more than it has.
+fn made_longer(config: &Config, steps_per_env: u64) -> Result<Option<Config>> {
+    match steps_per_env.cmp(&config.run.steps_per_env) {
+        Ordering::Equal => Ok(None),
+        Ordering::Greater => config.with([("run.steps_per_env", steps_per_env.to_string().as_str())]).map(Some),
+        Ordering::Less => {
+            let why = format!(
+                "is {steps_per_env}, but the run has {}: when it goes on it can be made longer only",
+                config.run.steps_per_env
+            );
+            Err(Error::setting("run.steps_per_env", why))
+        }
+    }
+}
+
+/// Refuses to go on with other settings than those that led here, except for more steps.
 fn check_settings(config: &Config, checkpoint: &Checkpoint, path: &Path) -> Result<()> {
-    let then = Config::from_toml(&checkpoint.config)?;
+    let mut then = Config::from_toml(&checkpoint.config)?;
+    if then.run.steps_per_env < config.run.steps_per_env {
+        then.run.steps_per_env = config.run.steps_per_env;
+    }
     config.difference(&then).map_or(Ok(()), |(key, then, now)| {
         Err(Error::OtherSettings { path: path.display().to_string(), key, then, now })
     })

@@ -61,6 +61,14 @@ pub enum Error {
         /// What the system says.
         why: String,
     },
+    /// A folder of a new run that cannot be made where the user wants it.
+    #[error("cannot make the folder {path}: {why}")]
+    Place {
+        /// The folder.
+        path: String,
+        /// What the system says.
+        why: String,
+    },
     /// A file that is not what its name says, or no longer.
     #[error("{path} is no usable {kind}: {why}")]
     Damaged {
@@ -122,6 +130,8 @@ fn explain(error: &io::Error) -> String {
         }
         io::ErrorKind::FileTooLarge => "the system allows no larger file; what was written before is kept".to_owned(),
         io::ErrorKind::PermissionDenied => "permission is denied".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "the disk can only be read".to_owned(),
+        io::ErrorKind::NotADirectory => "a part of its path is no folder".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -143,6 +153,14 @@ impl Error {
     /// A file that cannot be written.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Write { path: path.display().to_string(), why: explain(&error) }
+    }
+
+    /// A new folder that cannot be made. A full disk is no fault of the place.
+    pub(crate) fn place(folder: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::write(folder)(error),
+            _ => Self::Place { path: folder.display().to_string(), why: explain(&error) },
+        }
     }
 
     /// A file that is not what it should be.

@@ -55,6 +55,11 @@ pub trait Learner: Send {
     /// How it acts when it is judged.
     fn greedy(&self) -> Box<dyn Greedy>;
 
+    /// What it has learnt as a file that other programs read, with its name, if that is wanted.
+    fn exported(&self) -> Option<(&'static str, Vec<u8>)> {
+        None
+    }
+
     /// Everything it needs to go on from here, to the same bits: weights, moments, counters, positions of random
     /// streams, environments, and buffers.
     fn save(&self) -> State;

@@ -1,7 +1,9 @@
 //! The environments that an agent learns on, as it sees them: observations with their past, masks, true ends.
 //!
 //! A new episode starts in the step that ends the last one, so that every step is a transition. Where an episode
-//! ended, [`World::end_obs`] is the true next observation and [`World::obs`] the first of the next episode.
+//! ended, [`World::end_obs`] is the true next observation and [`World::obs`] the first of the next episode. Only between
+//! the two can be asked what was legal at the end: for agents that need to know ([`World::with_end_masks`]) the engine
+//! leaves it to the world to start the next episode.
 
 use phalanx_core::batch::{Actions, Autoreset, Batch, ObsMut, Reset, StepBuffers};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
@@ -24,6 +26,10 @@ pub struct World {
     sight: Sight,
     /// Which actions are legal; empty if all always are.
     masks: Vec<bool>,
+    /// The same at the ends of episodes; empty also if nobody asks.
+    end_masks: Vec<bool>,
+    /// Where the last step was an end of either kind, if the world starts the next episodes.
+    ended: Vec<bool>,
 }
 
 /// How much of the past an agent sees.
@@ -53,9 +59,18 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Starts the environments of a batch.
+    /// Starts the environments that `make` makes, for agents that need to know what was legal at the end of an episode:
+    /// those that take the best action there for what follows a step limit.
+    pub fn with_end_masks(make: impl Fn(Autoreset) -> Result<Box<dyn Batch>>, sight: Sight) -> Result<Self> {
+        let batch = make(Autoreset::SameStep)?;
+        // Without masks there is nothing to ask, and the engine is faster.
+        let is_masked = batch.spec().action_mask != ActionMask::None;
+        Self::new(if is_masked { make(Autoreset::Disabled)? } else { batch }, sight)
+    }
+
+    /// Starts the environments of a batch, whose next episodes start in the same step, or are left to the world.
     pub fn new(mut batch: Box<dyn Batch>, sight: Sight) -> Result<Self> {
-        assert_eq!(batch.autoreset(), Autoreset::SameStep, "every step of a learner is a transition");
+        assert_ne!(batch.autoreset(), Autoreset::NextStep, "every step of a learner is a transition");
         let spec = batch.spec();
         if spec.observation.element != Element::F32 {
             let why = format!("is {}, whose observations are bytes: agents of a run see real numbers only", spec.name);
@@ -71,6 +86,7 @@ impl World {
         let stacks = Bytes::of::<f32>(&shape).times(2);
         stacks.require("agent.frame_stack_n", sight.frames, "the stacked observations")?;
         let masks = vec![true; num_envs * flags];
+        let starts_episodes = batch.autoreset() == Autoreset::Disabled;
         let mut buffers = StepBuffers::new(num_envs, dim);
         batch.reset_into(Reset::All, ObsMut::F32(&mut buffers.obs))?;
         let stacked: usize = shape.iter().product();
@@ -81,6 +97,8 @@ impl World {
             end_past: vec![0.0; stacked],
             acted: vec![0.0; num_envs * (frame_width - dim)],
             sight,
+            end_masks: if starts_episodes { masks.clone() } else { Vec::new() },
+            ended: vec![false; if starts_episodes { num_envs } else { 0 }],
             masks,
         };
         world.see();
@@ -143,6 +161,12 @@ impl World {
         &all[env * self.obs_dim()..][..self.obs_dim()]
     }
 
+    /// What was legal at the end of that episode; nothing if all always is, or if nobody asks.
+    pub fn end_mask(&self, env: usize) -> &[bool] {
+        let flags = self.end_masks.len() / self.num_envs();
+        &self.end_masks[env * flags..][..flags]
+    }
+
     /// Steps all environments; episodes that end are added to the report.
     pub fn step(&mut self, actions: Actions<'_>, report: &mut Report) -> Result<()> {
         self.batch.step_into(actions, self.buffers.out())?;
@@ -159,7 +183,30 @@ impl World {
         if self.sight.actions {
             write_actions(&self.batch.spec().action, actions, &mut self.acted);
         }
+        if !self.ended.is_empty() {
+            self.start_episodes()?;
+        }
         self.see();
+        Ok(())
+    }
+
+    /// Asks what was legal at the ends of episodes, and starts the next ones.
+    fn start_episodes(&mut self) -> Result<()> {
+        let out = &mut self.buffers;
+        let ends = out.terminated.iter().zip(&out.truncated).map(|(terminated, truncated)| terminated | truncated);
+        self.ended.iter_mut().zip(ends).for_each(|(ended, is_end)| *ended = is_end);
+        if !self.ended.contains(&true) {
+            return Ok(());
+        }
+        if !self.end_masks.is_empty() {
+            self.batch.action_masks_into(&mut self.end_masks)?;
+            let rows = self.end_masks.chunks_exact(self.end_masks.len() / self.ended.len());
+            for (env, mask) in rows.enumerate() {
+                // Where nothing can be done there is no future, whatever the step limit says.
+                out.terminated[env] |= out.truncated[env] && !mask.contains(&true);
+            }
+        }
+        self.batch.reset_into(Reset::Mask(&self.ended), ObsMut::F32(&mut out.obs))?;
         Ok(())
     }
 
@@ -359,6 +406,39 @@ mod tests {
             assert_eq!(one.obs(), other.obs());
             assert_eq!(one.truncated(), other.truncated());
         }
+    }
+
+    /// Whoever starts the next episodes, they are the same; but who does so himself knows what was legal before.
+    #[test]
+    fn end_masks_are_those_of_the_last_observation() {
+        let make = |autoreset| {
+            let settings = vec![("max_steps".to_owned(), "3".to_owned())];
+            let config = BatchConfig { num_envs: 20, seed: 5, autoreset, settings, ..BatchConfig::default() };
+            Ok(phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config)?)
+        };
+        let sight = Sight { frames: 2, actions: true };
+        let mut knowing = World::with_end_masks(make, sight).unwrap();
+        let mut plain = World::new(make(Autoreset::SameStep).unwrap(), sight).unwrap();
+        let (mut report, mut cuts) = (Report::default(), 0);
+        for _ in 0..30 {
+            let legal = |row: &[bool]| row.iter().position(|legal| *legal).unwrap() as i32;
+            let actions: Vec<_> = plain.masks().chunks_exact(9).map(legal).collect();
+            for world in [&mut knowing, &mut plain] {
+                world.step(Actions::Discrete(&actions), &mut report).unwrap();
+            }
+            assert_eq!((knowing.obs(), knowing.masks()), (plain.obs(), plain.masks()));
+            assert_eq!((knowing.rewards(), knowing.terminated()), (plain.rewards(), plain.terminated()));
+            for env in (0..20).filter(|env| plain.truncated()[*env] && !plain.terminated()[*env]) {
+                cuts += 1;
+                let end = knowing.end_obs(env);
+                assert_eq!(end, plain.end_obs(env));
+                let free: Vec<bool> = end[knowing.newest()..][..9].iter().map(|cell| *cell == 0.0).collect();
+                assert_eq!(knowing.end_mask(env), free);
+                assert_ne!(knowing.end_mask(env), &knowing.masks()[env * 9..][..9]);
+                assert!(plain.end_mask(env).is_empty());
+            }
+        }
+        assert!(cuts > 20, "{cuts}");
     }
 
     #[test]

@@ -420,6 +420,7 @@ fn train(
             root: root.as_deref(),
             run_dir: run_dir.as_deref(),
             resume_from: resume_from.map(|state| &state.0),
+            steps_per_env: None,
             threads,
             host: host(),
             observer: Some(&mut watcher),

@@ -37,8 +37,9 @@ pub(crate) struct TrainArgs {
     /// TOML file with settings, which those of the command line go before
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Go on with this run from its last complete checkpoint
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "settings"])]
+    /// Go on with this run from its last complete checkpoint, with its own settings; run.total_timesteps=N or
+    /// run.steps_per_env=N makes it longer
+    #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) resume: Option<PathBuf>,
     /// Find the chunk size and the threads that are fastest here first; remembered for the next time
     #[arg(long, conflicts_with = "resume")]
@@ -154,10 +155,24 @@ fn tuning_is_wanted(args: &TrainArgs, config: &Config) -> Result<bool, Failure> 
     Ok(args.auto_tune || config.run.auto_tune || autotune::is_wanted(false, None)?)
 }
 
+/// The configuration of a run that goes on, which can be made longer, but not otherwise.
+fn lengthened(mut config: Config, settings: &[String]) -> Result<Config, Failure> {
+    const LENGTHS: [&str; 4] = ["run.total_timesteps", "total_timesteps", "run.steps_per_env", "steps_per_env"];
+    for setting in settings {
+        let length = setting.split_once('=').filter(|(key, _)| LENGTHS.contains(key));
+        config = config.with([length.ok_or_else(|| {
+            Failure::input(format!(
+                "'{setting}' cannot be changed when a run goes on: only run.total_timesteps and run.steps_per_env can"
+            ))
+        })?])?;
+    }
+    Ok(config)
+}
+
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let earlier = args.resume.as_deref().map(load_run).transpose()?;
     let config = match &earlier {
-        Some(run) => run.config.clone(),
+        Some(run) => lengthened(run.config.clone(), &args.settings)?,
         None => {
             // Who trains from the command line wants the agent afterwards, unless he says otherwise.
             let defaults = [("run.save_agent_checkpoint", "true")];
@@ -182,6 +197,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let root = earlier.is_none().then_some(args.root.as_path());
     let options = TrainOptions {
         root,
+        steps_per_env: Some(config.run.steps_per_env),
         host: host(),
         profile: args.profile,
         observer: Some(&mut live),
@@ -276,4 +292,21 @@ fn stages(times: &[StageTime]) -> String {
         })
         .collect();
     format!("{}\n", text::columns(&["stage", "time", "share", "calls"], &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_and_a_loss_are_told_as_soon_as_they_are_known() {
+        let mut now = trainer::Progress::default();
+        assert_eq!(told(&now), "");
+        now.episode_return = Some(20.25);
+        assert_eq!(told(&now), "return 20.2500");
+        now.loss = Some(0.5);
+        // Evaluations say more than episodes in which the agent explores.
+        now.eval_return = Some(500.0);
+        assert_eq!(told(&now), "return 500.0000  loss 0.5000");
+    }
 }

@@ -395,7 +395,8 @@ mod tests {
         let samples = samples(LIMIT);
         let of = |number: usize| samples[number - 1].task.train.iter().chain(&samples[number - 1].task.test);
         // Rules that say every cell of the output by the input, written down a second time.
-        let rules: [(usize, fn(&Grid) -> Grid); 5] = [
+        type Rule = fn(&Grid) -> Grid;
+        let rules: [(usize, Rule); 5] = [
             (1, |input| Grid::from_fn(input.height, input.width, |r, c| input.get(r, input.width - 1 - c))),
             (3, |input| {
                 let inside = |i: usize| 0 < i && i + 1 < input.height;

@@ -47,8 +47,10 @@ const SETTINGS: &[(&str, &[(&str, &str)])] = &[
     ("ARC-v0", &[("canvas", "30")]),
 ];
 
+type Settings = &'static [(&'static str, &'static str)];
+
 /// Safety modes and constraints of a user. Hard constraints end episodes where they are enforced.
-const SAFETY: &[(&str, &[(&str, &str)], SafetyMode, &[&str])] = &[
+const SAFETY: &[(&str, Settings, SafetyMode, &[&str])] = &[
     ("CartPole-v1", &[], SafetyMode::Enforce, &["-0.1<=x<=0.1:hard", "x_dot<=0.5:soft"]),
     ("ChemicalReactor-v0", &[], SafetyMode::Monitor, &[]),
     ("ChemicalReactor-v0", &[], SafetyMode::Penalize, &[]),

@@ -20,7 +20,7 @@ struct CutShort;
 
 lane_struct! {
     /// Whether the first step was made.
-    pub(super) struct State<R> {
+    pub(crate) struct State<R> {
         later: R,
     }
 }
@@ -53,7 +53,7 @@ impl LaneEnv for CutShort {
 
 /// What a batch claims about ends, so that a right agent does what a wrong one does with the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lie {
+pub(crate) enum Lie {
     None,
     /// The time limit is the end.
     LimitIsTheEnd,
@@ -63,19 +63,23 @@ pub(super) enum Lie {
     EpisodesRunOn,
 }
 
-pub(super) fn batch(num_envs: usize, lie: Lie) -> Box<dyn Batch> {
-    let inner = batch::build(CutShort, &config(num_envs)).unwrap();
+pub(crate) fn batch(num_envs: usize, lie: Lie) -> Box<dyn Batch> {
+    lying(batch::build(CutShort, &config(num_envs)).unwrap(), lie)
+}
+
+/// The same environments, but with a lie about ends.
+pub(crate) fn lying(inner: Box<dyn Batch>, lie: Lie) -> Box<dyn Batch> {
     Box::new(Lying { inner, lie })
 }
 
 /// The value of the state that pays 1 for ever.
-pub(super) fn value(network: &QNetwork, parameters: &[f32]) -> f32 {
+pub(crate) fn value(network: &QNetwork, parameters: &[f32]) -> f32 {
     best(network.values(parameters, &[0.0, 1.0], &mut network.tape(1)), &[]).value
 }
 
 /// The same check for every agent: the truth leads to the right value, and each lie far from it.
 #[track_caller]
-pub(super) fn check(learnt: impl Fn(Lie) -> f32) {
+pub(crate) fn check(learnt: impl Fn(Lie) -> f32) {
     let is_right = |value: f32| (value - 10.0).abs() <= 0.2;
     let found = [Lie::None, Lie::LimitIsTheEnd, Lie::NextEpisodeFollows, Lie::EpisodesRunOn].map(learnt);
     assert_eq!(found.map(is_right), [true, false, false, false], "{found:?}");
@@ -85,16 +89,19 @@ fn config(num_envs: usize) -> BatchConfig {
     BatchConfig { num_envs, seed: 5, autoreset: Autoreset::SameStep, ..BatchConfig::default() }
 }
 
-pub(super) fn cart_pole(num_envs: usize) -> Box<dyn Batch> {
+pub(crate) fn cart_pole(num_envs: usize) -> Box<dyn Batch> {
     phalanx_envs::registry::find("CartPole-v1").unwrap().batch(&config(num_envs)).unwrap()
 }
 
-pub(super) fn tic_tac_toe(num_envs: usize) -> Box<dyn Batch> {
-    phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config(num_envs)).unwrap()
+/// Games that are cut off after three moves of the agent, by which time some are over.
+pub(crate) fn tic_tac_toe(num_envs: usize) -> Box<dyn Batch> {
+    let settings = vec![("max_steps".to_owned(), "3".to_owned())];
+    let config = BatchConfig { autoreset: Autoreset::Disabled, settings, ..config(num_envs) };
+    phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config).unwrap()
 }
 
 /// Learns on until so many steps were made, and answers what is kept then.
-pub(super) fn learnt_after(learner: &mut impl Learner, steps: u64) -> Saved {
+pub(crate) fn learnt_after(learner: &mut impl Learner, steps: u64) -> Saved {
     while learner.global_step() < steps {
         learner.advance(steps, &mut Report::default()).unwrap();
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Options: double (van Hasselt et al.: the network chooses a', the target network says what it is worth), dueling
-//! (Wang et al.), several steps in r, and the Huber loss. Where an episode was cut off, s' is its true last observation.
-//! (Which actions were legal there is not known any more when the next episode has begun: all count.)
+//! (Wang et al.), several steps in r, and the Huber loss. Where an episode was cut off, s' is its true last observation,
+//! and what is legal is what was legal there.
 //!
 //! Updates are counted in steps of environments: one at every multiple of `train_frequency` beyond `learning_starts`,
 //! and the target follows at every multiple of `target_network_frequency`, so that what is learnt depends on how many
@@ -81,6 +81,9 @@ section! {
         gamma: f64 = 0.99, share;
         /// Transitions the buffer holds. 10,000.
         buffer_size in "run": usize = 10_000, at_least_one;
+        /// Whether checkpoints hold the buffer. True: without it a run that goes on fills it anew before it learns, and
+        /// comes to other bits, but its checkpoints are small.
+        save_buffer in "run": bool = true, any;
         /// Transitions of an update. 128.
         batch_size in "run": usize = 128, at_least_one;
         /// Share of the online weights in a target update. 1.
@@ -158,6 +161,8 @@ pub struct Dqn {
     actions: Vec<i32>,
     /// Which transitions an update learns from.
     places: Vec<u32>,
+    /// Transitions that there must be before any is learnt from.
+    enough: usize,
 }
 
 impl Dqn {
@@ -193,6 +198,8 @@ impl Dqn {
             epsilon: config.epsilon(length),
             actions: vec![0; num_envs],
             places: vec![0; config.batch_size],
+            // With several steps to a transition the first ones end without any.
+            enough: 1,
             config,
         })
     }
@@ -214,8 +221,7 @@ impl Dqn {
         report.stages.lap(Stage::Store, &mut lap);
         for step in before + 1..=self.explorer.global_step {
             let is_due = step > self.config.learning_starts && step.is_multiple_of(self.config.train_frequency);
-            // With several steps to a transition the first ones end without any.
-            if is_due && !self.replay.is_empty() {
+            if is_due && self.replay.len() >= self.enough {
                 report.stop.check()?;
                 self.update(report)?;
             }
@@ -307,7 +313,9 @@ impl Learner for Dqn {
     fn save(&self) -> State {
         let mut state = self.explorer.save();
         self.explorer.learning.network.save("target", &self.target, &mut state);
-        state.put_state("replay", self.replay.save());
+        if self.config.save_buffer {
+            state.put_state("replay", self.replay.save());
+        }
         state
     }
 
@@ -315,10 +323,16 @@ impl Learner for Dqn {
         let network = &self.explorer.learning.network;
         let target = network.restore("target", state)?;
         let replay = state.state("replay");
-        for name in ["actions", "windows.actions"] {
-            check_actions(&replay, name, network.choices())?;
+        if self.config.save_buffer {
+            for name in ["actions", "windows.actions"] {
+                check_actions(&replay, name, network.choices())?;
+            }
+            self.replay.restore(&replay)?;
+        } else {
+            self.replay = Replay::new(self.replay.shape())?;
+            // As at the start: a few transitions over and over would be learnt by heart.
+            self.enough = (self.config.learning_starts as usize).clamp(1, self.config.buffer_size);
         }
-        self.replay.restore(&replay)?;
         self.explorer.restore(state)?;
         self.target = target;
         Ok(())
@@ -473,6 +487,29 @@ mod tests {
         }
     }
 
+    /// What is left out of a checkpoint is filled anew before anything is learnt from it.
+    #[test]
+    fn a_checkpoint_need_not_hold_the_buffer() {
+        let config = DqnConfig { save_buffer: false, ..small() };
+        let mut whole = learner(&config, 4, 1);
+        let half = learnt_after(&mut whole, 400);
+        assert!(half.state("replay").arrays().is_empty());
+        // The setting changes nothing that is learnt.
+        assert!(
+            learnt_after(&mut learner(&small(), 4, 1), 400).state("network").arrays() == half.state("network").arrays()
+        );
+        let mut other = learner(&config, 4, 1);
+        other.restore(&half).unwrap();
+        assert_eq!((other.global_step(), other.replay.len()), (400, 0));
+        let updates = other.explorer.learning.optimizer.steps;
+        learnt_after(&mut other, 400 + 96);
+        assert_eq!(other.explorer.learning.optimizer.steps, updates, "too few transitions to learn from");
+        learnt_after(&mut other, 400 + 120);
+        assert!(other.explorer.learning.optimizer.steps > updates);
+        // Who wants the buffer back cannot have it.
+        assert!(learner(&small(), 4, 1).restore(&half).is_err());
+    }
+
     #[test]
     fn steps_may_be_cut_into_calls_anyhow() {
         let (mut one, mut other) = (learner(&small(), 4, 1), learner(&small(), 4, 1));
@@ -516,14 +553,14 @@ mod tests {
         let mut learner = on(&DqnConfig { n_step: 2, ..small() }, tic_tac_toe(6), 1);
         // An illegal move would be an error of the environment.
         learnt_after(&mut learner, 1_200);
-        // And what is legal next are the free cells, but where nothing follows.
+        // And what is legal next are the free cells, also where a game was cut off, but where nothing follows.
         let replay = &learner.replay;
         let goes_on = (0..replay.len() as u32).filter(|place| replay.discount(*place) > 0.0);
         for place in goes_on.clone() {
             let free: Vec<bool> = replay.next_obs(place)[..9].iter().map(|cell| *cell == 0.0).collect();
             assert_eq!(replay.next_mask(place), free);
         }
-        assert!(goes_on.count() > 50);
+        assert!(goes_on.count() > 50 && replay.truncated_share() > 0.1);
     }
 
     /// Of two actions the better one is not legal next: its value must not count, neither with one network nor with two.

@@ -9,4 +9,4 @@ pub mod q_network;
 pub mod replay;
 
 #[cfg(test)]
-mod cut_short;
+pub(crate) mod cut_short;

@@ -141,16 +141,23 @@ pub struct Pqn {
     epsilon: Schedule,
     learning_rate: Schedule,
     rollout: Rollout,
-    /// The last observations of episodes that a step has cut off, one after the other, and the best actions there.
-    cut_obs: Vec<f32>,
-    cut_best: Vec<Best>,
+    cut: Cut,
+}
+
+/// The last observations of episodes that a step has cut off, one after the other, what was legal there, and the best
+/// actions.
+#[derive(Debug)]
+struct Cut {
+    obs: Vec<f32>,
+    masks: Vec<bool>,
+    best: Vec<Best>,
 }
 
 impl Pqn {
     /// A learner with first weights of this seed on these environments, for a run of so many steps of each. The
     /// pool's threads share the work.
     pub fn new(config: PqnConfig, world: World, steps_per_env: u64, seed: u64, pool: Arc<Pool>) -> Result<Self> {
-        let (num_envs, dim) = (world.num_envs(), world.obs_dim());
+        let (num_envs, dim, flags) = (world.num_envs(), world.obs_dim(), world.end_mask(0).len());
         let length = Length { num_envs, steps_per_env };
         config.check(length)?;
         let Rollouts { rows, minibatch, .. } = config.rollouts(length)?;
@@ -175,8 +182,11 @@ impl Pqn {
             epsilon: config.epsilon(length),
             learning_rate: config.learning_rate(length),
             rollout: Rollout::new(rows, dim),
-            cut_obs: vec![0.0; num_envs * dim],
-            cut_best: vec![Best::default(); num_envs],
+            cut: Cut {
+                obs: vec![0.0; num_envs * dim],
+                masks: vec![true; flags * num_envs],
+                best: vec![Best::default(); num_envs],
+            },
             config,
         })
     }
@@ -207,7 +217,7 @@ impl Pqn {
             rollout.truncated[now.clone()].copy_from_slice(world.truncated());
             report.stages.lap(Stage::Store, &mut lap);
             explorer.look();
-            value_next(explorer, &mut rollout.next_values[now], &mut self.cut_obs, &mut self.cut_best);
+            value_next(explorer, &mut rollout.next_values[now], &mut self.cut);
         }
         // The look at what the last step led to.
         report.stages.lap(Stage::Act, &mut lap);
@@ -248,24 +258,23 @@ impl Pqn {
 }
 
 /// Writes the values of what the last step led to: of the present, or of the last observation before a new episode.
-fn value_next(explorer: &mut Explorer, next_values: &mut [f32], cut_obs: &mut [f32], cut_best: &mut [Best]) {
+fn value_next(explorer: &mut Explorer, next_values: &mut [f32], cut: &mut Cut) {
     let Explorer { world, best, .. } = &*explorer;
-    let dim = world.obs_dim();
-    let was_cut = |env: &usize| world.truncated()[*env] && !world.terminated()[*env];
+    let (dim, flags) = (world.obs_dim(), world.end_mask(0).len());
+    let was_cut = |world: &World, env: usize| world.truncated()[env] && !world.terminated()[env];
     let mut cuts = 0;
     for (env, value) in next_values.iter_mut().enumerate() {
-        if was_cut(&env) {
-            cut_obs[cuts * dim..][..dim].copy_from_slice(world.end_obs(env));
+        if was_cut(world, env) {
+            cut.obs[cuts * dim..][..dim].copy_from_slice(world.end_obs(env));
+            cut.masks[cuts * flags..][..flags].copy_from_slice(world.end_mask(env));
             cuts += 1;
         }
         *value = if world.terminated()[env] { 0.0 } else { best[env].value };
     }
     if cuts > 0 {
-        let cut_best = &mut cut_best[..cuts];
-        explorer.judge(&cut_obs[..cuts * dim], cut_best);
-        let world = &explorer.world;
-        let was_cut = |env: &usize| world.truncated()[*env] && !world.terminated()[*env];
-        for (env, best) in (0..next_values.len()).filter(was_cut).zip(cut_best) {
+        explorer.judge(&cut.obs[..cuts * dim], &cut.masks[..cuts * flags], &mut cut.best[..cuts]);
+        let ends = (0..next_values.len()).filter(|env| was_cut(&explorer.world, *env));
+        for (env, best) in ends.zip(&cut.best) {
             next_values[env] = best.value;
         }
     }
@@ -427,6 +436,35 @@ mod tests {
         let mut learner = on(&small(), tic_tac_toe(6), 400, 1);
         // An illegal move would be an error of the environment.
         learnt_after(&mut learner, 1_920);
+    }
+
+    /// Cells are worth their numbers, so a game that was cut off is worth the last cell that was free then.
+    #[test]
+    fn the_value_behind_a_cut_is_that_of_a_legal_action() {
+        let mut learner = on(&small(), tic_tac_toe(6), 400, 1);
+        let parameters = &mut learner.explorer.learning.parameters;
+        let biases = parameters.len() - 9;
+        let last_layer = biases - 9 * 16;
+        parameters[last_layer..].iter_mut().enumerate().for_each(|(i, weight)| {
+            *weight = (i + last_layer).checked_sub(biases).map_or(0.0, |cell| cell as f32);
+        });
+        let (mut actions, mut values, mut cuts) = ([0; 6], [0.0; 6], 0);
+        for _ in 0..30 {
+            learner.explorer.look();
+            learner.explorer.choose(1.0, &mut actions);
+            learner.explorer.step(&actions, &mut Report::default()).unwrap();
+            learner.explorer.look();
+            value_next(&mut learner.explorer, &mut values, &mut learner.cut);
+            let world = &learner.explorer.world;
+            for (env, value) in values.iter().enumerate() {
+                let is_cut = world.truncated()[env] && !world.terminated()[env];
+                let seen = if is_cut { world.end_obs(env) } else { &world.obs()[env * world.obs_dim()..] };
+                let last = (0..9).rev().find(|cell| seen[*cell] == 0.0).unwrap() as f32;
+                assert_eq!(*value, if world.terminated()[env] { 0.0 } else { last });
+                cuts += usize::from(is_cut);
+            }
+        }
+        assert!(cuts > 10, "{cuts}");
     }
 
     #[test]

@@ -392,10 +392,10 @@ impl Explorer {
         self.judge.best_into(&self.pool, network, parameters, self.world.obs(), self.world.masks(), &mut self.best);
     }
 
-    /// Finds what is best to do for these rows, where all is legal.
-    pub(super) fn judge(&mut self, rows: &[f32], out: &mut [Best]) {
+    /// Finds what is best to do for these rows.
+    pub(super) fn judge(&mut self, rows: &[f32], masks: &[bool], out: &mut [Best]) {
         let Learning { network, parameters, .. } = &self.learning;
-        self.judge.best_into(&self.pool, network, parameters, rows, &[], out);
+        self.judge.best_into(&self.pool, network, parameters, rows, masks, out);
     }
 
     /// Chooses what is best, but with probability `epsilon` anything legal.

@@ -106,6 +106,11 @@ impl Replay {
         })
     }
 
+    /// What it was made for.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// The number of transitions.
     pub fn len(&self) -> usize {
         self.len
@@ -143,12 +148,14 @@ impl Replay {
                 (false, true) => TRUNCATED,
                 (false, false) => GOES_ON,
             };
-            if end == GOES_ON {
-                let mask = if flags > 0 { &world.masks()[env * flags..][..flags] } else { &[] };
-                self.step(env, reward, end, &world.obs()[env * dim..][..dim], mask);
-            } else {
-                // The masks are those of the next episode by now: all actions count as legal.
-                self.step(env, reward, end, world.end_obs(env), &[]);
+            match end {
+                GOES_ON => {
+                    let mask = &world.masks()[env * flags..][..flags];
+                    self.step(env, reward, end, &world.obs()[env * dim..][..dim], mask);
+                }
+                TRUNCATED => self.step(env, reward, end, world.end_obs(env), world.end_mask(env)),
+                // Nothing follows, so it does not matter what is legal: all, or a best action could not be found.
+                _ => self.step(env, reward, end, world.end_obs(env), &[]),
             }
         }
     }

@@ -452,7 +452,8 @@ impl Config {
 
     /// What is allowed but hardly meant, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::from_iter(self.agent.warning(&self.run));
+        let mut warnings =
+            Vec::from_iter(self.agent.warning(&self.run).into_iter().chain(self.bounds_of_other_units()));
         let (frequency, chunk) = (self.run.eval_frequency, self.run.scan_chunk_size.map(|chunk| chunk as u64));
         if let Some(rollout) = self.agent.rollout_steps() {
             for (key, value) in [("eval_frequency", Some(frequency)), ("scan_chunk_size", chunk)] {
@@ -461,10 +462,33 @@ impl Config {
                 }
             }
         }
+        let (steps, interval) = (self.run.steps_per_env, self.run.checkpoint_frequency);
+        if interval > steps {
+            let why = format!("run.checkpoint_frequency = {interval} is more than run.steps_per_env = {steps}");
+            warnings.push(format!("{why}: nothing is stored on the way"));
+        }
         if let Some(chunk) = chunk.filter(|chunk| frequency > 0 && *chunk > frequency) {
             warnings.push(format!("run.scan_chunk_size = {chunk} is larger than run.eval_frequency = {frequency}"));
         }
         warnings
+    }
+
+    /// What is to be said if the constraints are those of a preset, but not the units of the observations that they
+    /// look at.
+    fn bounds_of_other_units(&self) -> Option<String> {
+        let preset = *presets::of(&self.env.name, self.agent.name()).last()?;
+        let preset = parse(Path::new(preset.name), preset.text).ok()?;
+        let of_preset = |key: &str| {
+            preset.get("env")?.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        let is_kept = |key: &str| of_preset(key).as_ref() == self.env.settings.get(key);
+        (of_preset("constraints").is_some() && is_kept("constraints") && !is_kept("normalize_obs")).then(|| {
+            let now = self.env.settings.get("normalize_obs").map_or("none", String::as_str);
+            format!(
+                "env.normalize_obs = {now} is not the preset's, but env.constraints are, whose bounds are in the preset's \
+                 units: give env.constraints (none: env.constraints=\"\") that fit"
+            )
+        })
     }
 
     /// All settings, by section.
@@ -510,7 +534,9 @@ impl Config {
 
     /// The settings that can change what is learnt or found out, as dotted keys with their values.
     pub fn that_matters(&self) -> BTreeMap<String, String> {
-        const FREE: [&str; 5] = [
+        const FREE: [&str; 7] = [
+            "agent.save_npy",
+            "run.save_buffer",
             "run.threads",
             "run.scan_chunk_size",
             "run.auto_tune",
@@ -747,6 +773,17 @@ mod tests {
     }
 
     #[test]
+    fn constraints_of_a_preset_are_in_its_units() {
+        let warnings = |settings: &[_]| create_config("ChemicalReactor-v0", "ppo", settings).unwrap().warnings();
+        let (raw, scaled) = (("env.normalize_obs", "false"), ("env.normalize_obs", "true"));
+        let found = warnings(&[raw]);
+        assert!(found.len() == 1 && found[0].starts_with("env.normalize_obs = false is not the preset's"), "{found:?}");
+        assert!(warnings(&[scaled]).is_empty());
+        assert!(warnings(&[raw, ("env.constraints", "")]).is_empty());
+        assert!(warnings(&[raw, ("env.constraints", "pressure<=300:soft")]).is_empty());
+    }
+
+    #[test]
     fn warnings_name_what_hardly_fits() {
         let settings = [("rollout_steps", "32"), ("eval_frequency", "100"), ("scan_chunk_size", "128")];
         assert_eq!(
@@ -755,6 +792,11 @@ mod tests {
                 "run.eval_frequency = 100 is not a multiple of run.rollout_steps = 32",
                 "run.scan_chunk_size = 128 is larger than run.eval_frequency = 100",
             ]
+        );
+        let rare = [("eval_frequency", "0"), ("steps_per_env", "1000"), ("checkpoint_frequency", "1001")];
+        assert_eq!(
+            create_config("Other-v0", "ppo", &rare).unwrap().warnings(),
+            ["run.checkpoint_frequency = 1001 is more than run.steps_per_env = 1000: nothing is stored on the way"]
         );
         let fits = [("rollout_steps", "32"), ("eval_frequency", "0"), ("scan_chunk_size", "64")];
         assert!(create_config("Other-v0", "ppo", &fits).unwrap().warnings().is_empty());

@@ -3,7 +3,7 @@
 //! ```text
 //! outputs/2026-07-22/13-05-01[-k]/   or, in the layout `cleanrl`, runs/<env>__<experiment>__<seed>__<unix time>[-k]/
 //!     config.toml  run_metadata.json  results.json  .lock
-//!     metrics.csv  metrics.jsonl  events.out.tfevents.*
+//!     metrics.csv  metrics.jsonl  events.out.tfevents.*  table.npy (of a table, if wanted)
 //!     checkpoints/{step_%08d,final}.safetensors
 //!     episodes/step_%08d/episode_%04d.npz
 //!     videos/step_%08d/episode_%04d.gif
@@ -45,13 +45,13 @@ impl RunDirectory {
             }
             Layout::CleanRl => (root.join("runs"), run_name(config, now)),
         };
-        files::make_folder(&folder)?;
+        fs::create_dir_all(&folder).map_err(Error::place(&folder))?;
         for k in 0_u32.. {
             let path = folder.join(if k == 0 { name.clone() } else { format!("{name}-{k}") });
             match fs::create_dir(&path) {
                 Ok(()) => return Self::with_config(path, config),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::write(&path)(error)),
+                Err(error) => return Err(Error::place(&path)(error)),
             }
         }
         unreachable!("the names do not end")
@@ -89,6 +89,23 @@ impl RunDirectory {
         files::remove_unfinished(&self.path)
     }
 
+    /// Takes back that the run has come to its end after `global_step` steps, because it is to be longer; only for who
+    /// holds the [`lock`](Self::lock).
+    ///
+    /// Killed on the way, it is a run that lacks its results, of one length or the other: either goes on.
+    pub(crate) fn make_longer(&self, config: &Config, global_step: u64, _: &Lock) -> Result<()> {
+        let missing_is_fine = |path: &Path, done: io::Result<()>| match done {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path)(error)),
+            _ => Ok(()),
+        };
+        let results = self.path.join(RESULTS);
+        missing_is_fine(&results, fs::remove_file(&results))?;
+        let at = |name: &str| checkpoint::path_of(&self.checkpoints(), name);
+        let (last, step) = (at(checkpoint::FINAL), at(&checkpoint::step_name(global_step)));
+        missing_is_fine(&last, fs::rename(&last, step))?;
+        files::replace(&self.path.join(CONFIG), |file| file.write_all(config.to_toml().as_bytes()))
+    }
+
     /// Stores the metadata, in place of earlier ones.
     pub fn write_metadata(&self, metadata: &Metadata) -> Result<()> {
         write_json(&self.path.join(METADATA), metadata)
@@ -97,6 +114,11 @@ impl RunDirectory {
     /// Stores the results, in place of earlier ones.
     pub fn write_results(&self, results: &Results) -> Result<()> {
         write_json(&self.path.join(RESULTS), results)
+    }
+
+    /// Stores what was learnt in a form that other programs read.
+    pub(crate) fn write_export(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        files::replace_quickly(&self.path.join(name), bytes)
     }
 
     /// Stores a checkpoint under a name: [`checkpoint::step_name`] or [`checkpoint::FINAL`].
@@ -693,7 +715,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("outputs"), "a file").unwrap();
         let message = RunDirectory::create(root.path(), &config("dated"), at(0)).unwrap_err().to_string();
-        assert!(message.starts_with("cannot write ") && message.contains("outputs/1970-01-01: "), "{message}");
+        assert!(message.starts_with("cannot make the folder "), "{message}");
+        assert!(message.ends_with("outputs/1970-01-01: a part of its path is no folder"), "{message}");
     }
 
     #[test]

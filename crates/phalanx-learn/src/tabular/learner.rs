@@ -10,6 +10,7 @@ use super::block::{Block, GreedyTable, Masks};
 use super::runtime::{Runtime, Sharded, Shared, Single};
 use super::settings::Course;
 use super::table::{Dense, Hybrid, List, Sparse, Table, Value};
+use super::update::Rate;
 use super::{Kind, Precision, Settings, Space};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
@@ -67,6 +68,7 @@ pub(super) struct Tabular<T, R> {
     masks: Arc<Masks>,
     pub(super) runtime: R,
     global_step: u64,
+    save_npy: bool,
 }
 
 impl<T: Value, R: Runtime<T>> Tabular<T, R> {
@@ -96,7 +98,8 @@ impl<T: Value, R: Runtime<T>> Tabular<T, R> {
         let pool = Pool::try_new(threads)
             .map_err(|error| Error::setting("run.threads", format!("is {threads}, but the system says: {error}")))?;
         let runtime = R::new(settings, &space, run.num_envs, parts, pool);
-        Ok(Self { course: Course::new(settings, run.total_timesteps()), space, blocks, masks, runtime, global_step: 0 })
+        let (course, save_npy) = (Course::new(settings, run.total_timesteps()), settings.save_npy);
+        Ok(Self { course, space, blocks, masks, runtime, global_step: 0, save_npy })
     }
 }
 
@@ -143,12 +146,25 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
         self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
         report.stages.take_mean(begun, self.blocks.iter_mut().map(|block| &mut block.stages));
-        report.add("charts/epsilon", self.course.epsilon(self.global_step));
+        let (rate, epsilon) = self.course.at(self.global_step);
+        report.add("charts/epsilon", epsilon);
+        if let Some(lag) = self.runtime.lag().filter(|lag| lag.looks > 0) {
+            report.add("charts/staleness", lag.mean());
+            report.add("charts/staleness_max", lag.max as f64);
+        }
+        // By visits every value has a rate of its own.
+        if let Rate::Fixed(rate) = rate {
+            report.add("charts/learning_rate", rate);
+        }
         Ok(())
     }
 
     fn greedy(&self) -> Box<dyn Greedy> {
         Box::new(GreedyTable::<T, R::Table>::new(self.space, self.runtime.learnt()))
+    }
+
+    fn exported(&self) -> Option<(&'static str, Vec<u8>)> {
+        self.save_npy.then(|| ("table.npy", self.runtime.learnt().to_npy()))
     }
 
     fn save(&self) -> State {

@@ -37,6 +37,9 @@ section! {
         dense_threshold: Option<f64> = None, optional(share);
         /// The type of the values. `f32`.
         precision: Precision = Precision::F32, any;
+        /// Whether a run that has come to its end leaves the whole table as `table.npy`, a row of action values for each
+        /// state (of double Q-learning two), for NumPy. False.
+        save_npy: bool = false, any;
         /// How a batch is applied. `sequential`.
         batch_update: BatchUpdate = BatchUpdate::Sequential, any;
         /// Workers: of deterministic learning the threads, else blocks of environments with streams of their own as

@@ -14,6 +14,7 @@ use super::learner::Tabular;
 use super::runtime::Sharded;
 use super::table::{Dense, Legal, Store, Table};
 use super::*;
+use crate::agents::cut_short::{Lie, lying};
 use crate::learner::{Learner, Report};
 use crate::run::agents::AgentConfig;
 use crate::run::config::{RunConfig, create_config};
@@ -331,8 +332,9 @@ impl<const TOLL: bool> LaneEnv for Walk<TOLL> {
     }
 }
 
-/// The values of the first `actions` of the two places, learnt in every mode and by every algorithm.
-fn walked<const TOLL: bool>(judge: impl Fn(f32, f32, &str)) {
+/// The values of the first `actions` of the two places, learnt in every mode and by every algorithm from what a batch
+/// claims about ends.
+fn walked<const TOLL: bool>(lie: Lie, judge: impl Fn(f32, f32, &str)) {
     for algorithm in [Algorithm::QLearning, Algorithm::Sarsa, Algorithm::ExpectedSarsa, Algorithm::DoubleQ] {
         let rates = (Schedule::Constant(0.2), Schedule::Constant(0.5));
         let recipe = Settings {
@@ -346,31 +348,39 @@ fn walked<const TOLL: bool>(judge: impl Fn(f32, f32, &str)) {
         };
         let single = ("single", Settings { shards: Some(1), ..recipe.clone() });
         for (mode, settings) in modes(&recipe).into_iter().chain([single]) {
-            let mut make = |num_envs, seed| build(Walk::<TOLL>, &config(num_envs, seed, &[]));
+            let mut make = |num_envs, seed| Ok(lying(build(Walk::<TOLL>, &config(num_envs, seed, &[]))?, lie));
             let mut learner = learner(&settings, &with_threads(2, run(16, 20_000, 0)), &mut make).unwrap();
             train(&mut *learner, 20_000);
             let table = table_of(&*learner, 2, 2 * algorithm.tables());
             for action in (0..table.actions()).filter(|action| !TOLL || action % 2 == 0) {
-                judge(table.get(0, action), table.get(1, action), &format!("{algorithm:?} {mode}: {table:?}"));
+                judge(table.get(0, action), table.get(1, action), &format!("{algorithm:?} {mode}, {lie:?}: {table:?}"));
             }
         }
     }
 }
 
-/// With γ = 1/2 the second state is worth 1 + 1/2 + 1/4 + ... = 2 and the first 1. Cut at truncation the second would
-/// be worth 1; with the first observation of the next episode in place of the last, 1 / (1 - γ²) = 4/3.
+/// With γ = 1/2 the second state is worth 1 + 1/2 + 1/4 + ... = 2 and the first 1. A rule that is wrong about ends does
+/// with the truth what ours does with a lie, and comes to another value: cut at truncation the second state is worth 1;
+/// with the first observation of the next episode in place of the last, or with no end at all, 1 / (1 - γ²) = 4/3.
 #[test]
 fn truncation_does_not_cut_the_future() {
-    walked::<false>(|first, second, what| {
-        assert!((first - 1.0).abs() < 1e-3 && (second - 2.0).abs() < 1e-3, "{what}");
-    });
+    for (lie, value) in [
+        (Lie::None, 2.0),
+        (Lie::LimitIsTheEnd, 1.0),
+        (Lie::NextEpisodeFollows, 4.0 / 3.0),
+        (Lie::EpisodesRunOn, 4.0 / 3.0),
+    ] {
+        walked::<false>(lie, |first, second, what| {
+            assert!((first - value / 2.0).abs() < 1e-3 && (second - value).abs() < 1e-3, "{what}");
+        });
+    }
 }
 
 /// All that is legal costs, so that with what is illegal, and never tried, the future would be worth 0 and the second
 /// state -1 instead of -2.
 #[test]
 fn masks_hold_beyond_a_truncation() {
-    walked::<true>(|first, second, what| {
+    walked::<true>(Lie::None, |first, second, what| {
         assert!((first + 1.0).abs() < 1e-3 && (second + 2.0).abs() < 1e-3, "{what}");
     });
 }
@@ -424,6 +434,30 @@ fn environments_and_transitions_are_exact() {
             // A worker's environments step together.
             let over = learner.global_step() - total;
             assert!(over == 0 || mode != "deterministic" && over < num_envs as u64, "{mode} {num_envs}: {over}");
+        }
+    }
+}
+
+/// One worker knows all that was done; of two each finds transitions of the other when it looks. Shards have no such
+/// figure: what they do not know follows from the settings.
+#[test]
+fn staleness_is_what_others_did_in_between() {
+    for (workers, deterministic) in [(1, false), (2, false), (2, true)] {
+        let settings = Settings {
+            deterministic,
+            num_workers: Some(workers),
+            shards: Some(workers),
+            steps_per_sync: 100,
+            ..Settings::tic_tac_toe()
+        };
+        let mut learner = player(&settings, &with_threads(workers, run(64, 400_000, 0)));
+        let report = train(&mut *learner, 400_000);
+        let of = |tag: &str| report.means().find(|(found, _)| *found == tag).map(|(_, mean)| mean);
+        match (of("charts/staleness"), of("charts/staleness_max")) {
+            (None, None) => assert!(deterministic),
+            (Some(mean), Some(max)) if workers == 1 => assert_eq!((mean, max), (0.0, 0.0)),
+            (Some(mean), Some(max)) => assert!(0.0 < mean && mean <= max && max < 400_000.0, "{mean} {max}"),
+            other => panic!("{other:?}"),
         }
     }
 }

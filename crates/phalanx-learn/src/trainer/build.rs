@@ -39,6 +39,14 @@ pub fn batch_config(config: &Config) -> Result<BatchConfig> {
     Ok(batch)
 }
 
+/// Of an unknown setting, what else it may have been meant for: a run knows keys that its environment does not.
+fn with_keys_of_runs(mut error: phalanx_core::Error) -> phalanx_core::Error {
+    if let phalanx_core::Error::UnknownName { kind: "parameter", known, .. } = &mut error {
+        known.extend(["safety", "constraints"].map(str::to_owned));
+    }
+    error
+}
+
 /// Refuses what would be accepted in silence and not done.
 fn check(config: &Config) -> Result<()> {
     let plays_itself = config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play");
@@ -57,7 +65,7 @@ fn check(config: &Config) -> Result<()> {
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
 pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
     // Whole blocks: one environment alone takes the room of sixteen.
-    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? })?;
+    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? }).map_err(with_keys_of_runs)?;
     let dim = few.spec().observation.dim();
     // What a step gives: observations and last observations, four words of figures and two flags.
     let state = Bytes::of::<u8>(&[few.bytes_per_env().ceil() as usize]);
@@ -70,20 +78,24 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
     check(config)?;
     require_room(config, make, "run.num_envs", config.run.num_envs)?;
     let (seed, common) = (config.run.seed, batch_config(config)?);
-    let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>| {
+    let batch = |num_envs: usize, seed: u64, pool: &Arc<Pool>, autoreset: Autoreset| {
         let pool = Arc::clone(pool);
-        make(&BatchConfig { num_envs, seed, autoreset: Autoreset::SameStep, pool, ..common.clone() })
+        make(&BatchConfig { num_envs, seed, autoreset, pool, ..common.clone() })
     };
-    let world = || World::new(batch(config.run.num_envs, seed, pool)?, config.agent.sight());
+    let of_run = |autoreset: Autoreset| Ok::<_, Error>(batch(config.run.num_envs, seed, pool, autoreset)?);
+    let world = || World::new(of_run(Autoreset::SameStep)?, config.agent.sight());
+    let world_with_end_masks = || World::with_end_masks(of_run, config.agent.sight());
     let (steps, pool) = (config.run.steps_per_env, || Arc::clone(pool));
     Ok(match &config.agent {
         AgentConfig::Ppo(agent) => Box::new(Ppo::new(agent.clone(), world()?, steps, seed, pool())?),
-        AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world()?, steps, seed, pool())?),
-        AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world()?, steps, seed, pool())?),
+        AgentConfig::Dqn(agent) => Box::new(Dqn::new(agent.clone(), world_with_end_masks()?, steps, seed, pool())?),
+        AgentConfig::Pqn(agent) => Box::new(Pqn::new(agent.clone(), world_with_end_masks()?, steps, seed, pool())?),
         AgentConfig::QLearning(agent) => {
             // The blocks share out the threads.
             let alone = Arc::new(Pool::new(1));
-            tabular::learner(agent, &config.run, &mut |num_envs, seed| batch(num_envs, seed, &alone))?
+            tabular::learner(agent, &config.run, &mut |num_envs, seed| {
+                batch(num_envs, seed, &alone, Autoreset::SameStep)
+            })?
         }
         AgentConfig::Classical(agent) => {
             let world = world()?;

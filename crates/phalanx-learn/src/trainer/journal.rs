@@ -49,6 +49,11 @@ impl Journal {
         self.directory.remove_checkpoint(name);
     }
 
+    /// Stores what was learnt in a form that other programs read.
+    pub(super) fn export(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.directory.write_export(name, bytes)
+    }
+
     pub(super) fn results(&self, results: &Results) -> Result<()> {
         self.directory.write_results(results)
     }

@@ -394,6 +394,9 @@ impl<'a> Trainer<'a> {
                 self.store(checkpoint::FINAL, &checkpoint)?;
             }
             if let Some(journal) = &self.journal {
+                if let Some((name, bytes)) = self.learner.exported() {
+                    journal.export(name, &bytes)?;
+                }
                 journal.results(&self.results)?;
             }
         } else if (run.save_agent_checkpoint || run.checkpoint_frequency > 0) && self.progress.stored != Some(step) {

@@ -7,6 +7,7 @@ use super::*;
 use crate::api::{Observer, TrainOptions, TrainingResults, resume, train_and_evaluate};
 use crate::run::config::create_config;
 use crate::run::directory::{Status, load_run};
+use crate::tabular::table::{Dense, Table};
 
 fn cart_pole(config: &BatchConfig) -> phalanx_core::error::Result<Box<dyn phalanx_core::batch::Batch>> {
     phalanx_envs::registry::find("CartPole-v1").unwrap().batch(config)
@@ -144,6 +145,63 @@ fn the_columns_of_the_results_have_one_length() {
     assert_eq!((metrics.loss.len(), metrics.reward.len(), metrics.steps_per_env.len()), (rows, rows, rows));
 }
 
+/// Section 13 of the reference: every tag that an agent must log, and no other.
+#[test]
+fn the_tags_of_a_log_are_those_of_the_reference() {
+    let always = [
+        "global_step",
+        "wall_time",
+        "steps/env",
+        "charts/SPS",
+        "time/fps",
+        "charts/episodic_return",
+        "rollout/ep_rew_mean",
+        "charts/episodic_length",
+        "rollout/ep_len_mean",
+        "eval/return/mean",
+        "eval/return/std",
+        "eval/return/min",
+        "eval/return/max",
+        "eval/return/best",
+        "eval/length/mean",
+        "eval/length/std",
+        "eval/length/min",
+        "eval/length/max",
+        "eval/termination_rate",
+    ];
+    let values = ["charts/epsilon", "charts/learning_rate", "losses/td_loss", "losses/q_values"];
+    let policy = [
+        "charts/learning_rate",
+        "losses/value_loss",
+        "losses/policy_loss",
+        "losses/entropy",
+        "losses/old_approx_kl",
+        "losses/approx_kl",
+        "losses/clipfrac",
+        "losses/explained_variance",
+    ];
+    let costs = ["charts/episodic_cost", "eval/cost/mean"];
+    let constrained = ("env.constraints", "x<=0:soft");
+    let root = tempfile::tempdir().unwrap();
+    for (agent, setting, own) in [
+        ("dqn", ("learning_starts", "100"), &values[..]),
+        ("pqn", ("num_minibatches", "4"), &values),
+        ("ppo", ("num_minibatches", "4"), &policy),
+        ("random", ("seed", "1"), &[]),
+        ("random", constrained, &costs),
+    ] {
+        let settings = [("num_envs", "8"), ("steps_per_env", "256"), ("eval_rollouts", "2"), ("eval_frequency", "0")];
+        let config = create_config("CartPole-v1", agent, &[&settings[..], &[setting]].concat()).unwrap();
+        let path = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() }).run_dir;
+        let text = std::fs::read_to_string(path.unwrap().join("metrics.jsonl")).unwrap();
+        let row = |line: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).unwrap();
+        let found: std::collections::BTreeSet<String> =
+            text.lines().flat_map(|line| row(line).into_iter().map(|(tag, _)| tag)).collect();
+        let expected = always.iter().chain(own).map(|tag| (*tag).to_owned()).collect();
+        assert_eq!(found, expected, "{agent}");
+    }
+}
+
 /// The names in a folder of checkpoints.
 fn checkpoints(run: &std::path::Path) -> Vec<String> {
     checkpoint::names(&run.join("checkpoints")).unwrap()
@@ -180,6 +238,68 @@ fn only_a_run_that_came_to_its_end_is_final() {
     let before = load_run(&path).unwrap().metadata;
     resume(&path, &cart_pole, TrainOptions::default()).unwrap();
     assert_eq!(load_run(&path).unwrap().metadata, before, "nothing was left to do");
+}
+
+/// A run that has come to its end, or not, goes on beyond the end it was to have; a kill in between loses nothing.
+#[test]
+fn a_run_can_be_made_longer() {
+    let root = tempfile::tempdir().unwrap();
+    for agent in ["dqn", "ppo", "pqn", "random"] {
+        let settings = [
+            ("num_envs", "8"),
+            ("steps_per_env", "256"),
+            ("eval_frequency", "128"),
+            ("eval_rollouts", "2"),
+            ("save_agent_checkpoint", "true"),
+        ];
+        let config = create_config("CartPole-v1", agent, &settings).unwrap();
+        let first = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() });
+        let path = first.run_dir.clone().unwrap();
+        let to =
+            |steps| resume(&path, &cart_pole, TrainOptions { steps_per_env: Some(steps), ..TrainOptions::default() });
+        let message = to(255).unwrap_err().to_string();
+        assert!(message.starts_with("run.steps_per_env is 255, but the run has 256"), "{message}");
+        assert_eq!(metrics(&to(256).unwrap()), metrics(&first), "nothing is left to do");
+
+        let mut until = |progress: &Progress| progress.global_step < 2048 + 8;
+        let options = TrainOptions { steps_per_env: Some(512), observer: Some(&mut until), ..TrainOptions::default() };
+        let begun = resume(&path, &cart_pole, options).unwrap();
+        assert!(!begun.complete);
+        assert!(!checkpoints(&path).contains(&"final".to_owned()), "{agent}: not final any more");
+        // As if it had been killed before there was a checkpoint of the longer run.
+        let at = begun.agent_state.global_step;
+        std::fs::remove_file(checkpoint::path_of(&path.join("checkpoints"), &checkpoint::step_name(at))).unwrap();
+        let longer = resume(&path, &cart_pole, TrainOptions::default()).unwrap();
+        assert!(longer.complete);
+        assert_eq!(longer.summary().training_global_steps, 4096, "{agent}");
+        assert_eq!(longer.eval_metrics.global_steps, [1024, 2048, 3072, 4096]);
+        assert_eq!(longer.eval_metrics.mean_return[..2], first.eval_metrics.mean_return);
+        assert!(longer.training_metrics.global_steps.is_sorted());
+        assert!(checkpoints(&path).contains(&"final".to_owned()));
+        assert_eq!(load_run(&path).unwrap().config.run.steps_per_env, 512);
+        let found = TrainingResults::load(&path).unwrap();
+        assert_eq!(metrics(&found), metrics(&longer));
+    }
+}
+
+#[test]
+fn a_table_is_left_for_numpy_if_that_is_wanted() {
+    let root = tempfile::tempdir().unwrap();
+    let games = |config: &BatchConfig| phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(config);
+    for (wanted, algorithm, columns) in
+        [("false", "q_learning", 9), ("true", "q_learning", 9), ("true", "double_q", 18)]
+    {
+        let settings = [("total_timesteps", "6400"), ("save_npy", wanted), ("algorithm", algorithm)];
+        let config = create_config("TicTacToe-v0", "q_learning", &settings).unwrap();
+        let options = TrainOptions { root: Some(root.path()), ..TrainOptions::default() };
+        let path = train_and_evaluate(&config, &games, options).unwrap().run_dir.unwrap().join("table.npy");
+        assert_eq!(path.exists(), wanted == "true");
+        if path.exists() {
+            let bytes = std::fs::read(path).unwrap();
+            let table = <Dense<f32> as Table<f32>>::from_npy(19_683, columns, &bytes).unwrap();
+            assert!(Table::<f32>::visited(&table) > 100);
+        }
+    }
 }
 
 #[test]
@@ -265,12 +385,27 @@ fn intervals_are_passed_once() {
     assert!(!passes(0, 0, 100));
 }
 
+/// With seed 1, as `cargo xtask learn-proof` does with ten: 475 is what counts as solved, 500 the most there is.
+fn solves_cart_pole(agent: &str) {
+    let settings = [("eval_rollouts", "100"), ("eval_frequency", "0"), ("seed", "1")];
+    let found = trained(&create_config("CartPole-v1", agent, &settings).unwrap(), TrainOptions::default());
+    let mean = found.summary().final_eval_return_mean.unwrap();
+    assert!(mean >= 475.0, "{agent}: {mean}");
+}
+
 #[test]
 fn the_preset_of_ppo_solves_cart_pole() {
-    let config = create_config("CartPole-v1", "ppo", &[("eval_rollouts", "100"), ("seed", "1")]).unwrap();
-    let found = trained(&config, TrainOptions::default());
-    let mean = found.summary().final_eval_return_mean.unwrap();
-    assert!(mean >= 475.0, "{mean}");
+    solves_cart_pole("ppo");
+}
+
+#[test]
+fn the_preset_of_dqn_solves_cart_pole() {
+    solves_cart_pole("dqn");
+}
+
+#[test]
+fn the_preset_of_pqn_solves_cart_pole() {
+    solves_cart_pole("pqn");
 }
 
 #[test]
@@ -335,6 +470,9 @@ fn constraints_of_a_run_hold_in_training_and_evaluation() {
     assert_eq!(in_training(&watched), in_training(&free));
     for (key, value, why) in [
         ("env.safety", "enforced", "did you mean 'enforce'"),
+        ("env.safty", "monitor", "did you mean 'safety'"),
+        ("env.safety.mode", "monitor", "did you mean 'safety'"),
+        ("env.constraint", "x<=1:soft", "did you mean 'constraints'"),
         ("env.constraints", "x<=-5:softly", "':softly'"),
         ("env.constraints", "thta<=1", "did you mean 'theta'"),
     ] {

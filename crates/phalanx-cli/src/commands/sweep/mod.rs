@@ -210,14 +210,17 @@ fn tune(tasks: &mut [Task], open: &[usize], tunes: &[bool], threads: usize, quie
 /// A new folder, named after the file.
 fn make_folder(root: &Path, file: &Path) -> Result<PathBuf, Failure> {
     let sweeps = root.join("sweeps");
-    phalanx_lab::files::make_folder(&sweeps)?;
+    let refuse = |folder: &Path, error: io::Error| {
+        Failure::input(format!("cannot make the folder {}: {error}", folder.display()))
+    };
+    fs::create_dir_all(&sweeps).map_err(|error| refuse(&sweeps, error))?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     for k in 0_u32.. {
         let folder = sweeps.join(if k == 0 { name.to_string() } else { format!("{name}-{k}") });
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::Write { what: folder.display().to_string(), error }),
+            Err(error) => return Err(refuse(&folder, error)),
         }
     }
     unreachable!("the names do not end")

@@ -44,6 +44,12 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
     /// What was learnt so far.
     fn learnt(&self) -> Self::Table;
 
+    /// How stale what workers went by was in the last [`run`](Self::run); `None` where that follows from the settings:
+    /// a shard knows nothing of what the others do between two merges.
+    fn lag(&self) -> Option<Lag> {
+        None
+    }
+
     fn memory_bytes(&self) -> usize;
 
     fn save(&self, state: &mut State);
@@ -52,6 +58,30 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
 
     /// Of a saved state only what was learnt.
     fn restore_tables(&mut self, state: &State) -> Result<()>;
+}
+
+/// How many transitions the others had made when a worker looked at the schedules again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lag {
+    pub(super) sum: u64,
+    pub(super) max: u64,
+    pub(super) looks: u64,
+}
+
+impl Lag {
+    fn note(&mut self, transitions: u64) {
+        self.sum += transitions;
+        self.max = self.max.max(transitions);
+        self.looks += 1;
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self { sum: self.sum + other.sum, max: self.max.max(other.max), looks: self.looks + other.looks }
+    }
+
+    pub(super) fn mean(self) -> f64 {
+        self.sum as f64 / self.looks as f64
+    }
 }
 
 /// The most transitions of one call, so that a run can be ended soon.

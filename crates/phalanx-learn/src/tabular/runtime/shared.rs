@@ -13,7 +13,7 @@ use super::super::settings::Course;
 use super::super::table::{Dense, Store, Table, Value};
 use super::super::{Settings, Space};
 use super::balance::Rates;
-use super::{Runtime, UNIT, for_each_block};
+use super::{Lag, Runtime, UNIT, for_each_block};
 use crate::error::Result;
 use crate::state::State;
 
@@ -82,6 +82,8 @@ struct Pace {
     seen: u64,
     /// Steps until it looks again.
     left: u64,
+    /// What it found in this call when it looked.
+    lag: Lag,
 }
 
 /// Workers on one table.
@@ -123,10 +125,14 @@ impl<T: Value> Runtime<T> for Shared<T> {
             let clock = Instant::now();
             let (mut values, mut visits) = (hold(values), visits.as_ref().map(hold));
             let (agents, mut untold) = (block.agents() as u64, 0);
+            let interval = steps_per_sync.div_ceil(agents);
+            pace.lag = Lag::default();
             for _ in 0..pace.share {
                 if pace.left == 0 {
-                    pace.seen = told.fetch_add(untold, Ordering::Relaxed) + untold;
-                    pace.left = steps_per_sync.div_ceil(agents);
+                    let now = told.fetch_add(untold, Ordering::Relaxed) + untold;
+                    // Of what was made since it looked last an interval is its own.
+                    pace.lag.note((now - pace.seen).saturating_sub(interval * agents));
+                    (pace.seen, pace.left) = (now, interval);
                     untold = 0;
                 }
                 block.step(&mut values, visits.as_mut(), course.at(pace.seen))?;
@@ -141,6 +147,10 @@ impl<T: Value> Runtime<T> for Shared<T> {
             self.rates.measure(worker, pace.share, pace.seconds);
         }
         Ok(told.into_inner() - start)
+    }
+
+    fn lag(&self) -> Option<Lag> {
+        Some(self.paces.iter().map(|pace| pace.lag).fold(Lag::default(), Lag::merge))
     }
 
     fn learnt(&self) -> Dense<T> {
