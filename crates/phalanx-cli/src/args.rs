@@ -9,6 +9,7 @@ use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
+use phalanx_envs::registry::{self, Entry};
 use phalanx_lab::budget::MemoryBudget;
 use phalanx_workbench::tuning::policy_name;
 
@@ -108,6 +109,16 @@ pub(crate) struct EnvArgs {
 }
 
 impl EnvArgs {
+    /// The environment that is meant; only one with tasks takes a folder of them.
+    pub(crate) fn entry(&self) -> Result<&'static Entry, Failure> {
+        let entry = registry::find(&self.env)?;
+        let spec = self.tasks.as_ref().map(|_| entry.spec());
+        match spec.filter(|spec| spec.options.iter().all(|option| option.name != "tasks")) {
+            Some(spec) => Err(Failure::input(format!("--tasks is for ARC-v0, but the environment is {}", spec.name))),
+            None => Ok(entry),
+        }
+    }
+
     /// A batch of one such environment; commands set the rest.
     pub(crate) fn config(&self) -> BatchConfig {
         let tasks = self.tasks.iter().map(|folder| ("tasks".to_owned(), folder.clone()));

@@ -89,6 +89,7 @@ fn counts_and_values() {
     refused_with(&with(&["--param", "length=0"]), &["length", "from 0.001 to 1000"]);
     refused_with(&with(&["--param", "length=0.6..0.4"]), &["lower end comes first"]);
     refused_with(&with(&["--param", "low=1"]), &["low (1) is above high (0.05)"]);
+    refused_with(&with(&["--tasks", "folder"]), &["--tasks is for ARC-v0, but the environment is CartPole-v1"]);
     refused_with(&with(&["--param", "max_steps=0"]), &["max_steps of CartPole-v1"]);
     refused_with(
         &with(&["--param", "kinematics_integrator=rk4"]),

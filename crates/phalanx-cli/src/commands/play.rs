@@ -6,7 +6,7 @@ use phalanx_core::policy::Policy;
 use phalanx_core::probe::{PolicyMemory, Precision, Probe, check_action};
 use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_envs::draw::{Film, Moment};
-use phalanx_envs::registry::{self, Entry};
+use phalanx_envs::registry::Entry;
 
 use crate::args::PlayArgs;
 use crate::commands::{print_notes, warn_of_capped_steps};
@@ -61,7 +61,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(args: &PlayArgs, precision: Precision) -> Result<Self, Failure> {
-        let entry = registry::find(&args.env.env)?;
+        let entry = args.env.entry()?;
         let mut probe = entry.probe(&args.env.config(), precision)?;
         let source = parse_actions(&args.actions, probe.spec())?;
         let policy = if args.actions.starts_with("random:") {

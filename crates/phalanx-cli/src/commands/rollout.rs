@@ -12,7 +12,7 @@ use phalanx_core::rollout::Rollout;
 use phalanx_core::safety::SafetyMode;
 use phalanx_core::snapshot;
 use phalanx_core::stats::MeanStd;
-use phalanx_envs::registry::{self, Entry};
+use phalanx_envs::registry::Entry;
 use phalanx_lab::case::rule_of_thumb;
 use phalanx_lab::memory;
 use serde::Serialize;
@@ -92,7 +92,7 @@ const MAX_TOTAL_STEPS: u64 = 1_000_000_000_000_000;
 const MAX_THREADS: usize = 1024;
 
 pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Failure> {
-    let entry = registry::find(&args.env.env)?;
+    let entry = args.env.entry()?;
     if let Some(threads) = args.threads.filter(|threads| *threads > MAX_THREADS) {
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
