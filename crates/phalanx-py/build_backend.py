@@ -42,13 +42,16 @@ def build_editable(*arguments: Any, **keywords: Any) -> str:
 
 def with_command() -> None:
     """Builds the command and copies it to where maturin takes it from."""
+    if not (ROOT / "crates" / "phalanx-cli").is_dir():
+        print("A source distribution has no phalanx command: phalanx.lab.run_suite will need one on the path.")
+        return
     cargo = os.environ.get("CARGO", "cargo")
-    subprocess.run([cargo, *BUILD], cwd=ROOT, check=True)
-    told = [cargo, "metadata", "--format-version", "1", "--no-deps"]
-    metadata = subprocess.run(told, cwd=ROOT, check=True, capture_output=True, text=True)
-    name = "phalanx.exe" if os.name == "nt" else "phalanx"
-    built = Path(json.loads(metadata.stdout)["target_directory"]) / "release" / name
-    command = Path(shutil.copy2(built, SCRIPTS / name))
+    build = [cargo, *BUILD, "--message-format", "json-render-diagnostics"]
+    told = subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    # Where it is depends on settings of cargo that only cargo knows, so it is asked.
+    made = [json.loads(line).get("executable") for line in told.splitlines() if line.startswith("{")]
+    built = Path(next(path for path in reversed(made) if path))
+    command = Path(shutil.copy2(built, SCRIPTS / built.name))
     # Most of it is the lines of the source, which only profiles need.
     if strip := shutil.which("strip"):
         subprocess.run([strip, "--strip-debug", os.fspath(command)], check=False)

@@ -379,7 +379,7 @@ def run_suite(
 
 
 def _run(arguments: Sequence[str], verbose: bool) -> tuple[int, str, str]:
-    """Runs the command: its exit code, and what it printed. Ctrl-C ends it after it has recorded what it measured."""
+    """Runs the command: its exit code, and what it printed. Ctrl-C ends it; half a second is left for records."""
     errors = None if verbose else subprocess.PIPE
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
         try:

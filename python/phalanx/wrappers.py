@@ -53,7 +53,8 @@ class StateInfo(VectorWrapper):
     """Puts the state into the infos: what an environment hides from agents, but not from whoever looks at it.
 
     `names` are those of states; all if not given. Environments that simulate reactions also tell `ssa_truncated`: where
-    a step has reached `max_reactions_per_step`, so that what was left was put off to the next one. It takes a copy of
+    a step has reached `max_reactions_per_step`, so that what was left was put off to the next one, or a count 2^24, the
+    most that can be told apart. It takes a copy of
     all states in each step, and so is no part of the environment. In SameStep the states of an end are gone when the
     step returns, so that mode is refused.
 

@@ -101,5 +101,5 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_a_search(num_envs, agent, settings):
     command = [sys.executable, "-c", INTERRUPTED, str(num_envs), agent, json.dumps(settings)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    # Promised is a second; another is for a busy machine.
-    assert done.returncode == 0 and float(done.stdout) < 2.0, done.stderr
+    # Promised is a second, the rest is for a busy machine.
+    assert done.returncode == 0 and float(done.stdout) < 5.0, done.stderr

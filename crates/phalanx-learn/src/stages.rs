@@ -97,13 +97,18 @@ impl Stages {
         *calls += 1;
     }
 
-    /// Takes the times of workers that went on side by side since `begun`: the mean of each stage, and all calls. Of several
-    /// workers the rest of the time is [`Stage::Sync`].
-    pub(crate) fn take_mean<'a>(&mut self, begun: Lap, workers: impl ExactSizeIterator<Item = &'a mut Self>) {
+    /// Takes the times of workers that `threads` went on with side by side since `begun`: of each stage what a thread has
+    /// had of it, and all calls. Of several workers the rest of the time is [`Stage::Sync`].
+    pub(crate) fn take_mean<'a>(
+        &mut self,
+        begun: Lap,
+        threads: usize,
+        workers: impl ExactSizeIterator<Item = &'a mut Self>,
+    ) {
         let Some(begun) = begun else { return };
         let (whole, before) = (begun.elapsed(), self.counted());
         let several = workers.len() > 1;
-        let count = workers.len().max(1) as u32;
+        let count = threads.clamp(1, workers.len().max(1)) as u32;
         for worker in workers {
             for ((time, calls), (more, more_calls)) in self.spent.iter_mut().zip(std::mem::take(&mut worker.spent)) {
                 *time += more / count;
@@ -188,10 +193,15 @@ mod tests {
         workers[1].add(Stage::Step, Duration::from_millis(30));
         let mut all = Stages::on();
         let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        all.take_mean(Some(begun), workers.iter_mut());
+        all.take_mean(Some(begun), 2, workers.iter_mut());
         assert_eq!(all.spent[Stage::Step as usize], (Duration::from_millis(20), 2));
         let (sync, calls) = all.spent[Stage::Sync as usize];
         assert!(calls == 1 && sync >= Duration::from_millis(980), "the rest: {sync:?}");
         assert_eq!(workers[0].spent, Stages::default().spent, "they begin anew");
+        // One thread has worked for both, one after the other.
+        workers.iter_mut().for_each(|worker| worker.add(Stage::Step, Duration::from_millis(400)));
+        let mut one_by_one = Stages::on();
+        one_by_one.take_mean(Some(begun), 1, workers.iter_mut());
+        assert_eq!(one_by_one.spent[Stage::Step as usize], (Duration::from_millis(800), 2));
     }
 }

@@ -15,6 +15,11 @@ impl Stop {
         Self(Some(Arc::new(wanted)))
     }
 
+    /// Whether there is anybody who could want it to end.
+    pub(crate) fn may_be_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether the work should end.
     pub fn is_wanted(&self) -> bool {
         self.0.as_ref().is_some_and(|wanted| wanted())

@@ -329,7 +329,7 @@ impl Learner for Dqn {
             }
             self.replay.restore(&replay)?;
         } else {
-            self.replay = Replay::new(self.replay.shape())?;
+            self.replay.clear();
             // As at the start: a few transitions over and over would be learnt by heart.
             self.enough = (self.config.learning_starts as usize).clamp(1, self.config.buffer_size);
         }

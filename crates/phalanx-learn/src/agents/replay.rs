@@ -106,6 +106,12 @@ impl Replay {
         })
     }
 
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        (self.len, self.next) = (0, 0);
+        self.windows.counts.fill(0);
+    }
+
     /// What it was made for.
     pub fn shape(&self) -> Shape {
         self.shape

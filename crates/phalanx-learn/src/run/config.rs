@@ -534,9 +534,8 @@ impl Config {
 
     /// The settings that can change what is learnt or found out, as dotted keys with their values.
     pub fn that_matters(&self) -> BTreeMap<String, String> {
-        const FREE: [&str; 7] = [
+        const FREE: [&str; 6] = [
             "agent.save_npy",
-            "run.save_buffer",
             "run.threads",
             "run.scan_chunk_size",
             "run.auto_tune",

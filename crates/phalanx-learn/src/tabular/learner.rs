@@ -145,7 +145,7 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
         }
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
         self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
-        report.stages.take_mean(begun, self.blocks.iter_mut().map(|block| &mut block.stages));
+        report.stages.take_mean(begun, self.runtime.threads(), self.blocks.iter_mut().map(|block| &mut block.stages));
         let (rate, epsilon) = self.course.at(self.global_step);
         report.add("charts/epsilon", epsilon);
         if let Some(lag) = self.runtime.lag().filter(|lag| lag.looks > 0) {

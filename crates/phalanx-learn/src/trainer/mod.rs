@@ -320,7 +320,8 @@ impl<'a> Trainer<'a> {
                 return Ok(false);
             }
             total = self.progress.total;
-            if !watch(&self.progress) && step < total {
+            let goes_on = watch(&self.progress) && !self.stop.is_wanted();
+            if !goes_on && step < total {
                 return Ok(false);
             }
         }
@@ -549,7 +550,7 @@ fn evaluation_batch(config: &Config, round: u64, pool: &Arc<Pool>) -> Result<Bat
     })
 }
 
-/// Judges an agent by whole episodes in fresh environments, unless `stop` wants it to end before: then it fails with
+/// Judges an agent by whole episodes in fresh environments, unless `watch` wants it to end before: then it fails with
 /// [`Error::Interrupted`](crate::Error::Interrupted). `round` 0 has the same start states always.
 pub(crate) fn evaluate_agent(
     config: &Config,

@@ -115,10 +115,11 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         outcomes.push(earlier_outcome(task, &plan.metric)?);
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|index| outcomes[*index].is_none()).collect();
-    let stop = Stop::on_signals()?;
     let jobs = args.jobs.or(plan.jobs).unwrap_or_else(cores).min(open.len()).max(1);
     let threads = (cores() / jobs).max(1);
     tune(&mut tasks, &open, &tunes, threads, args.quiet)?;
+    // Until here Ctrl-C ends it at once.
+    let stop = Stop::on_signals()?;
     let (done, monitored) = execute(&plan, &tasks, &open, (jobs, threads), &stop, monitoring, args.quiet);
     for (index, outcome) in done {
         outcomes[index] = Some(outcome);

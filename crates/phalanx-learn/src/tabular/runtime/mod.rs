@@ -50,6 +50,11 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
         None
     }
 
+    /// The threads that work on the blocks.
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn memory_bytes(&self) -> usize;
 
     fn save(&self, state: &mut State);

@@ -110,6 +110,10 @@ impl<T: Value, B: Table<T>> Runtime<T> for Sharded<T, B> {
         table
     }
 
+    fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
     fn memory_bytes(&self) -> usize {
         let copies = self.copies.iter().flat_map(|copies| &copies.0).map(Private::memory_bytes).sum::<usize>();
         self.tables.memory_bytes() + copies + self.agreed.iter().map(Agreed::memory_bytes).sum::<usize>()

@@ -157,6 +157,10 @@ impl<T: Value> Runtime<T> for Shared<T> {
         self.values.to_dense()
     }
 
+    fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
     fn memory_bytes(&self) -> usize {
         let bytes = |table: &SharedTable<T>| size_of_val(&table.values[..]);
         bytes(&self.values) + self.visits.as_ref().map_or(0, bytes)
