@@ -267,8 +267,16 @@ fn foreign(profiles: &Profiles, machine: &Machine) -> Option<String> {
     if profiles.hardware.is_empty() || profiles.hardware.iter().any(is_ours) {
         return None;
     }
-    let names: Vec<_> = profiles.hardware.keys().map(String::as_str).collect();
-    Some(format!("the cache was made on {}, not on this {}: its entries are ignored", names.join(", "), machine.name))
+    // Machines of one name are told apart by their fingerprints.
+    let full = |name: &str, print: Option<&String>| match print {
+        Some(print) if name == machine.name => format!("{name} ({print})"),
+        _ => name.to_owned(),
+    };
+    let names: Vec<_> =
+        profiles.hardware.iter().map(|(name, hardware)| full(name, hardware.fingerprint.as_ref())).collect();
+    let same = profiles.hardware.contains_key(&machine.name);
+    let here = full(&machine.name, same.then_some(&machine.fingerprint));
+    Some(format!("the cache was made on {}, not on this {here}: its entries are ignored", names.join(", ")))
 }
 
 /// Adds new entries; what another machine of the same name has left goes, because it would be taken for ours.
