@@ -130,7 +130,7 @@ fn write_table(out: &mut String, columns: &[&str], rows: &[Vec<Cell>]) {
 /// A cell names its column, which phones show beside it: there a row is a list.
 fn write_cell(out: &mut String, cell: &Cell, column: &str) {
     // Names of cases are among these: several such columns must fit beside each other.
-    let long = cell.text.chars().count() > 32;
+    let long = cell.text.chars().count() > 36;
     let class = match (cell.number, long) {
         (true, _) => " class=\"number\"",
         (false, true) => " class=\"long\"",
