@@ -737,6 +737,8 @@ mod tests {
         rates.sort_by(f64::total_cmp);
         assert_eq!(rates, [1e8, 1.25e8], "neither the old side nor a comparison of any builds");
         assert_ne!(results.rates[0].series(), results.rates[1].series());
+        let text = crate::report::Report::of(&results, Timestamp::now()).text();
+        assert_eq!(text.matches("safety=off").count(), 1, "the report tells their rows apart: {text}");
     }
 
     #[test]

@@ -791,6 +791,22 @@ mod tests {
     use crate::stats::random::Stream;
     use crate::workload::Work;
 
+    #[test]
+    fn machines_of_one_name_are_told_apart_by_their_fingerprints() {
+        let machine = Machine::detect();
+        let told = |name: &str| {
+            let mut hardware = HardwareProfile::of(&machine, Timestamp::now());
+            hardware.fingerprint = Some("other".to_owned());
+            let profiles = Profiles { hardware: [(name.to_owned(), hardware)].into(), ..Profiles::default() };
+            foreign(&profiles, &machine).unwrap()
+        };
+        let Machine { name, fingerprint, .. } = &machine;
+        let same = told(name);
+        assert!(same.contains(&format!("on {name} (other), not on this {name} ({fingerprint}):")), "{same}");
+        let another = told("another");
+        assert!(another.contains(&format!("on another, not on this {name}:")), "{another}");
+    }
+
     /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
     struct Slow(usize);
 
