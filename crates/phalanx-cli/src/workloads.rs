@@ -60,9 +60,10 @@ pub(crate) fn fits(predicted: &Predicted, budget: Option<u64>) -> Result<(), Str
     }
 }
 
-/// The chunk size that is fastest for a case on this machine, measured now or remembered.
-pub(crate) fn tuned_chunk(case: &CaseSpec, quiet: bool) -> Result<usize, Failure> {
-    let safety = config(case)?.safety.mode;
+/// The case with the chunk size that is fastest on this machine, measured now or remembered, and with the fastest number of
+/// threads unless the user said how many.
+pub(crate) fn tuned(case: CaseSpec, threads: Option<usize>, quiet: bool) -> Result<CaseSpec, Failure> {
+    let safety = config(&case)?.safety.mode;
     let env = EnvArgs {
         env: case.env.clone(),
         settings: case.settings.clone(),
@@ -73,8 +74,8 @@ pub(crate) fn tuned_chunk(case: &CaseSpec, quiet: bool) -> Result<usize, Failure
         config_file: None,
     };
     let policy = PolicyArgs { policy: case.agent.clone(), policy_args: case.agent_args.clone() };
-    let (chunk, _) = autotune::for_rollout(&env, &policy, case.num_envs, Some(case.threads), quiet)?;
-    Ok(chunk)
+    let (scan_chunk_size, threads) = autotune::for_rollout(&env, &policy, case.num_envs, threads, quiet)?;
+    Ok(CaseSpec { scan_chunk_size, threads, ..case })
 }
 
 /// The batch of a case.

@@ -110,6 +110,9 @@ fn tuning_is_measured_once_shown_and_cleared() {
     assert!(stdout(cache, &["autotune", "clear-cache"]).starts_with("removed "));
     assert!(stdout(cache, &["cache", "clear"]).contains("holds nothing"));
     assert_eq!(json(cache, &["cache", "clear", "--json"])["removed"], Value::Array(Vec::new()));
+    // A folder in the place of the file is not ours to remove.
+    fs::create_dir(cache.join("autotune_profiles.json")).unwrap();
+    assert_eq!(run(cache, &["cache", "clear"]).status.code(), Some(2));
 }
 
 #[test]
@@ -206,18 +209,21 @@ fn roll_outs_take_the_tuned_size_and_compute_the_same() {
 #[test]
 fn every_command_with_a_chunk_size_can_tune_it_and_long_ones_can_be_watched() {
     let folder = tempfile::tempdir().unwrap();
-    let threads = std::thread::available_parallelism().unwrap().to_string();
-    // Into the cache, so that nothing has to be measured below.
-    let tune = ["autotune", "--env", "cartpole", "--num-envs", "64", "--threads", &threads, "--sample-ms", "1"];
+    // Into the cache, so that nothing has to be measured below. So few environments are fastest on one thread, which is not
+    // what is used without tuning.
+    let tune = ["autotune", "--env", "cartpole", "--num-envs", "64", "--sample-ms", "1"];
     let tuned = json(folder.path(), &[&tune[..], &["--json"]].concat());
     let results = folder.path().join("results");
-    let plan = ["--num-envs", "64", "--threads", &threads, "--processes", "2", "--samples", "2", "--sample-ms", "1"];
+    let plan = ["--num-envs", "64", "--processes", "2", "--samples", "2", "--sample-ms", "1"];
     let more = ["--num-steps", "600", "--time-budget", "0", "--results-dir", results.to_str().unwrap(), "--json"];
     let throughput = [&["bench", "throughput"], &plan[..], &more].concat();
     let demo = ["demo", "performance", "--num-envs", "64", "--num-steps", "600", "--json"];
-    for (arguments, chunk) in [(&throughput[..], "/rows/0/scan_chunk_size"), (&demo[..], "/scan_chunk_size")] {
+    for (arguments, row) in [(&throughput[..], "/rows/0"), (&demo[..], "")] {
         let auto = json(folder.path(), &[arguments, &["--auto-tune"]].concat());
-        assert_eq!(auto.pointer(chunk), Some(&tuned["scan_chunk_size"]), "{arguments:?}");
+        let row = auto.pointer(row).unwrap();
+        for found in ["scan_chunk_size", "threads"] {
+            assert_eq!(row[found], tuned[found], "{found} of {arguments:?}");
+        }
         let output = command(folder.path(), arguments).env("PHALANX_AUTO_TUNE", "1").output().unwrap();
         assert!(String::from_utf8(output.stderr).unwrap().contains("scan_chunk_size = "), "{arguments:?}");
         let both = run(folder.path(), &[arguments, &["--auto-tune", "--scan-chunk-size", "8"]].concat());

@@ -403,6 +403,9 @@ fn baselines_are_kept_and_compared() {
     let small = ["bench", "compare", "--results-dir", folder.path(), "--tag", "phase1", "--batch-size", "100"];
     assert_eq!(json(&[&small[..], &["--json"]].concat())["memory_ratio"], 1.0, "the baseline has another tag");
     assert!(stdout(&small).contains("memory of a batch of 100: as much as in the run tagged baseline"));
+    let near = ["bench", "compare", "--results-dir", folder.path(), "--tag", "phase11"];
+    refused(&near, "unknown tag 'phase11' for the runs in");
+    refused(&near, "did you mean 'phase1'");
     let text = stdout(&["bench", "compare", "--results-dir", folder.path()]);
     assert!(text.contains("[baseline] before the rewrit") && text.contains("N/A"), "{text}");
     assert!(text.contains("target of a batch of 1000: 1.00M to 5.00M steps/s, not measured"), "{text}");
@@ -527,6 +530,15 @@ fn bad_input_is_refused_in_one_sentence() {
     refused(&[&["bench", "baseline", "--min-batch", "20k"], &results[..]].concat(), "no batch size is left");
     refused(&[&["compare"], &results[..]].concat(), "holds no run of 'phalanx bench baseline'");
     refused(&["bench", "cite", "/nonexistent.csv"], "cannot read /nonexistent.csv");
+    refused(
+        &[&["bench", "memory", "--num-envs", "1000G"], &results[..]].concat(),
+        "--num-envs is 1000000000000, which needs",
+    );
+    let theirs = ["bench", "comparison", "--library", "gymnasium", "--env", "arc"];
+    refused(
+        &[&theirs, &results[..]].concat(),
+        "--env is ARC-v0, which gymnasium cannot make: choose one of CartPole-v1",
+    );
     let long = "a".repeat(300);
     refused(&[&["bench", "baseline", "-t", &long], &results[..]].concat(), "but must be 1 to 200 of");
     assert_eq!(folder.names(), Vec::<String>::new(), "nothing was written");

@@ -80,7 +80,7 @@ fn figures_are_drawn_where_there_is_data() {
     stdout(&["bench", "plot", "--input", &rates, "--plot-type", "chunk", "--output-dir", only]);
     assert_eq!(std::fs::read_dir(only).unwrap().count(), 2);
     let empty = ["bench", "plot", "--input", &memory, "--plot-type", "trends", "--output-dir", only];
-    refused(&empty, "no data for performance_trends");
+    refused(&empty, "performance_trends needs two runs");
     stdout(&[&empty[..], &["--show-empty"]].concat());
     assert_eq!(std::fs::read_dir(only).unwrap().count(), 4);
 }

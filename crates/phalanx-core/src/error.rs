@@ -109,11 +109,13 @@ fn suggestion(name: &str, known: &[String]) -> String {
         return "there are none".to_owned();
     }
     let lower = name.to_lowercase();
-    let mut near: Vec<(f64, &String)> = known
-        .iter()
-        .map(|k| (strsim::jaro_winkler(&lower, &k.to_lowercase()), k))
-        .filter(|(score, _)| *score > 0.75)
-        .collect();
+    // Short names with two letters exchanged have little in common by that measure, and are near all the same.
+    let similarity = |known: String| match strsim::osa_distance(&lower, &known) {
+        1 if known.len() > 2 => 1.0,
+        _ => strsim::jaro_winkler(&lower, &known),
+    };
+    let mut near: Vec<(f64, &String)> =
+        known.iter().map(|k| (similarity(k.to_lowercase()), k)).filter(|(score, _)| *score > 0.75).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     let quoted = |names: &[&String]| names.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
     let all = format!("known: {}", quoted(&known.iter().collect::<Vec<_>>()));
@@ -136,5 +138,7 @@ mod tests {
         assert!(message.starts_with("unknown environment 'cartpol'; did you mean 'CartPole-v1'?"), "{message}");
         let message = Error::unknown("policy", "zzz", Some("CartPole-v1"), ["random", "pid"]).to_string();
         assert_eq!(message, "unknown policy 'zzz' for CartPole-v1; known: 'random', 'pid'");
+        let message = Error::unknown("policy", "pdi", None, ["random", "pid"]).to_string();
+        assert!(message.starts_with("unknown policy 'pdi'; did you mean 'pid'?"), "{message}");
     }
 }

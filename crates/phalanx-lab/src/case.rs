@@ -1,5 +1,7 @@
 //! Cases: what is measured, with every parameter that changes what is computed or how fast.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -59,6 +61,14 @@ pub enum CaseError {
         case: String,
         /// What the user may have meant.
         nearest: Kind,
+    },
+    /// A part of which there is one already.
+    #[error("the case '{case}' has the part '{part}' after another of its kind: leave out one of them")]
+    Twice {
+        /// The second.
+        part: String,
+        /// All of it.
+        case: String,
     },
     /// A number of environments, threads or steps that is none.
     #[error("the case '{case}' has the part '{part}', but the number after '{letter}' must be at least 1 and whole")]
@@ -145,8 +155,14 @@ impl CaseSpec {
         let env = parts.next().filter(|env| !env.is_empty()).ok_or_else(|| wrong(text))?;
         let mut case = Self::rollout(env, 4096);
         let mut chunk = None;
+        let mut said = BTreeSet::new();
+        let mut once = |what: &'static str, part: &str| match said.insert(what) {
+            true => Ok(()),
+            false => Err(CaseError::Twice { part: part.to_owned(), case: text.to_owned() }),
+        };
         for part in parts {
             if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == part) {
+                once("kind", part)?;
                 case.kind = kind;
                 if kind == Kind::HostApiRandom {
                     case.autoreset = Autoreset::NextStep;
@@ -155,18 +171,22 @@ impl CaseSpec {
                 let number = digits.parse().ok().filter(|number: &usize| *number > 0);
                 let error = || CaseError::Size { part: part.to_owned(), case: text.to_owned(), letter };
                 let number = number.ok_or_else(error)?;
-                match letter {
-                    'n' => case.num_envs = number,
-                    't' => case.threads = number,
-                    _ => chunk = Some(number),
-                }
+                let (name, field) = match letter {
+                    'n' => ("envs", &mut case.num_envs),
+                    't' => ("threads", &mut case.threads),
+                    _ => ("chunk", chunk.insert(number)),
+                };
+                once(name, part)?;
+                *field = number;
             } else if let Some(mode) = part.strip_prefix("safety-") {
+                once("safety", part)?;
                 case.safety = mode.to_owned();
             } else if let Some((key, value)) = part.split_once('=') {
                 case.settings.push((key.to_owned(), value.to_owned()));
             } else if let Some(nearest) = nearest_kind(part) {
                 return Err(CaseError::Kind { part: part.to_owned(), case: text.to_owned(), nearest });
             } else if part.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                once("agent", part)?;
                 case.agent = part.to_owned();
                 if case.kind == Kind::FusedRandomRollout && part != "random" {
                     case.kind = if LEARNERS.contains(&part) { Kind::Training } else { Kind::PolicyRollout };

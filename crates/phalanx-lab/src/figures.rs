@@ -30,18 +30,38 @@ pub struct Figure {
     pub name: &'static str,
     /// What `--plot-type` calls it.
     pub plot_type: &'static str,
+    /// What there must be for it, and how to measure that.
+    pub needs: &'static str,
     /// The picture; `None` without data for it.
     pub draw: fn(&Results) -> Option<Scene>,
 }
 
+/// A line has two points at least.
+const TWO_SIZES: &str = "two numbers of environments with equal settings (bench throughput)";
+
 /// Every figure.
 pub const FIGURES: [Figure; 6] = [
-    Figure { name: "throughput_scaling", plot_type: "throughput", draw: throughput_scaling },
-    Figure { name: "scaling_efficiency", plot_type: "efficiency", draw: scaling_efficiency },
-    Figure { name: "memory_scaling", plot_type: "memory", draw: memory_scaling },
-    Figure { name: "scan_chunk_sensitivity", plot_type: "chunk", draw: scan_chunk_sensitivity },
-    Figure { name: "library_comparison", plot_type: "comparison", draw: library_comparison },
-    Figure { name: "performance_trends", plot_type: "trends", draw: performance_trends },
+    Figure { name: "throughput_scaling", plot_type: "throughput", needs: TWO_SIZES, draw: throughput_scaling },
+    Figure { name: "scaling_efficiency", plot_type: "efficiency", needs: TWO_SIZES, draw: scaling_efficiency },
+    Figure {
+        name: "memory_scaling",
+        plot_type: "memory",
+        needs: "two numbers of environments (bench memory)",
+        draw: memory_scaling,
+    },
+    Figure {
+        name: "scan_chunk_sensitivity",
+        plot_type: "chunk",
+        needs: "two chunk sizes (bench throughput --scan-chunks)",
+        draw: scan_chunk_sensitivity,
+    },
+    Figure {
+        name: "library_comparison",
+        plot_type: "comparison",
+        needs: "a comparison (bench comparison)",
+        draw: library_comparison,
+    },
+    Figure { name: "performance_trends", plot_type: "trends", needs: "two runs of one case", draw: performance_trends },
 ];
 
 /// A picture as files, of a figure here or of one's own.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::baseline_file::{self, BatchOutcome};
 use crate::csv::Table;
 use crate::files::{self, Damage};
+use crate::format::excerpt;
 use crate::guards::Readings;
 use crate::history::{self, NO_HISTORY, Series};
 use crate::record::{self, Arm, Case, Kind, Record, Run, Summary, Verdict};
@@ -226,6 +227,33 @@ impl Results {
             && self.suites.is_empty()
     }
 
+    /// Key figures, as an array: those of the last suite, and of what it did not measure the last value that an earlier suite
+    /// on the same machine has; its source then says when. Null without any.
+    pub fn kpis(&self) -> Value {
+        let Some((last, earlier)) = self.suites.split_last() else { return Value::Null };
+        let machine = |suite: &Stamped<Value>| suite.value["system_info"]["fingerprint"].clone();
+        let mut kpis: Vec<Value> = last.value["kpis"].as_array().cloned().unwrap_or_default();
+        for suite in earlier.iter().rev().filter(|suite| machine(suite) == machine(last)) {
+            for kpi in suite.value["kpis"].as_array().into_iter().flatten().filter(|kpi| !kpi["value"].is_null()) {
+                let known = kpis.iter().position(|other| other["name"] == kpi["name"]);
+                if known.is_some_and(|at| !kpis[at]["value"].is_null()) {
+                    continue;
+                }
+                let mut kpi = kpi.clone();
+                let guards: Option<Readings> = serde_json::from_value(suite.value["guards"].clone()).ok();
+                let noisy = guards.is_some_and(|guards| guards.refusing().next().is_some());
+                let source = kpi["source"].as_str().filter(|source| !source.is_empty()).unwrap_or("a suite");
+                let when = readable_time(&suite.time);
+                kpi["source"] = format!("{source}, on {when}{}", if noisy { ", noisy" } else { "" }).into();
+                match known {
+                    Some(at) => kpis[at] = kpi,
+                    None => kpis.push(kpi),
+                }
+            }
+        }
+        if kpis.is_empty() { last.value["kpis"].clone() } else { Value::Array(kpis) }
+    }
+
     fn read_table(&mut self, path: &Path) -> Result<()> {
         let text = files::read_text(path).map_err(Error::read(path))?;
         let table = Table::parse(&text).map_err(|error| unusable(path, error.to_string()))?;
@@ -236,7 +264,16 @@ impl Results {
             time if !time.is_empty() && !is_memory => (time, String::new()),
             _ => origin(path),
         };
-        let rows = table.rows().iter().map(|cells| Row { columns: table.columns(), cells });
+        let mut rows = Vec::new();
+        for (at, cells) in table.rows().iter().enumerate() {
+            let row = Row { columns: table.columns(), cells };
+            match row.wrong_number() {
+                // The first line names the columns.
+                Some(reason) => self.damaged.push(Damage { path: path.to_owned(), line: Some(at + 2), reason }),
+                None => rows.push(row),
+            }
+        }
+        let rows = rows.into_iter();
         if has("total_throughput_steps_per_s") {
             self.tables.push((path.to_owned(), rows.filter_map(|row| rate_of(&row, &time)).collect()));
         } else if has("library") && has("throughput_steps_per_s") {
@@ -425,6 +462,25 @@ impl Row<'_> {
         self.text(column).trim().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
+    /// Which of the columns that figures are made of has no number where there must be one; an empty cell is unknown, and a
+    /// row without success has none.
+    fn wrong_number(&self) -> Option<String> {
+        const NUMBERS: [&str; 7] = [
+            "num_envs",
+            "threads",
+            "scan_chunk_size",
+            "total_throughput_steps_per_s",
+            "throughput_steps_per_s",
+            "pytree_total_mb",
+            "peak_rss_mb",
+        ];
+        NUMBERS.into_iter().filter(|_| self.success()).find_map(|column| {
+            let text = self.text(column);
+            let is_good = text.trim().is_empty() || self.number(column).is_some_and(|number| number >= 0.0);
+            (!is_good).then(|| format!("the column {column} has '{}', which is no number from 0 on", excerpt(&text)))
+        })
+    }
+
     /// Python writes `True`.
     fn success(&self) -> bool {
         !self.text("success").eq_ignore_ascii_case("false")
@@ -570,6 +626,22 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_that_is_no_number_is_told_by_row_and_column() {
+        let text = "env_name,num_envs,success,total_throughput_steps_per_s\nA,10,true,1000\nA,NaN,true,1000\n\
+                    A,-5,true,1000\nA,10,true,abc\nA,10,false,nan\nA,10,true,\n";
+        let results = read("t.csv", text).unwrap();
+        assert_eq!(results.rates.len(), 1);
+        let told: Vec<String> = results.damaged.iter().map(|damage| damage.to_string()).collect();
+        let wanted = [
+            "t.csv:3: skipped, the column num_envs has 'NaN'",
+            "t.csv:4: skipped, the column num_envs has '-5'",
+            "t.csv:5: skipped, the column total_throughput_steps_per_s has 'abc'",
+        ];
+        assert_eq!(told.len(), wanted.len(), "{told:?}");
+        told.iter().zip(wanted).for_each(|(told, wanted)| assert!(told.contains(wanted), "{told}"));
+    }
+
+    #[test]
     fn memory_and_peers_are_told_apart() {
         let memory = read("m.csv", "env_name,num_envs,pytree_total_mb,success\nCartPole-v1,1024,0.05,True\n").unwrap();
         assert_eq!((memory.memory.len(), memory.memory[0].arrays_mb), (1, Some(0.05)));
@@ -595,6 +667,34 @@ mod tests {
         results.read_folders(&[folder.path().to_owned()]).unwrap();
         assert!(results.is_empty());
         assert_eq!(results.damaged.len(), 2, "{:?}", results.damaged);
+    }
+
+    #[test]
+    fn a_figure_has_its_newest_value_whichever_suite_measured_it() {
+        let suite = |time: &str, machine: &str, kpis: Value| Stamped {
+            time: time.to_owned(),
+            value: serde_json::json!({"system_info": {"fingerprint": machine}, "kpis": kpis}),
+        };
+        let kpi = |name: &str, value: Option<f64>| serde_json::json!({"name": name, "value": value, "source": "case"});
+        let results = Results {
+            suites: vec![
+                suite("20260701_100000", "here", Value::from(vec![kpi("a", Some(1.0)), kpi("b", Some(2.0))])),
+                suite("20260702_100000", "elsewhere", Value::from(vec![kpi("b", Some(3.0))])),
+                suite(
+                    "20260703_100000",
+                    "here",
+                    Value::from(vec![kpi("a", Some(4.0)), kpi("b", None), kpi("c", None)]),
+                ),
+            ],
+            ..Results::default()
+        };
+        let kpis = results.kpis();
+        let of = |name: &str| kpis.as_array().unwrap().iter().find(|kpi| kpi["name"] == name).unwrap();
+        assert_eq!((&of("a")["value"], &of("a")["source"]), (&Value::from(4.0), &Value::from("case")));
+        let older = Value::from("case, on 2026-07-01 10:00");
+        assert_eq!((&of("b")["value"], &of("b")["source"]), (&Value::from(2.0), &older));
+        assert!(of("c")["value"].is_null());
+        assert!(Results::default().kpis().is_null());
     }
 
     #[test]
@@ -637,6 +737,8 @@ mod tests {
         rates.sort_by(f64::total_cmp);
         assert_eq!(rates, [1e8, 1.25e8], "neither the old side nor a comparison of any builds");
         assert_ne!(results.rates[0].series(), results.rates[1].series());
+        let text = crate::report::Report::of(&results, Timestamp::now()).text();
+        assert_eq!(text.matches("safety=off").count(), 1, "the report tells their rows apart: {text}");
     }
 
     #[test]

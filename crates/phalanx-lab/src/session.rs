@@ -8,6 +8,7 @@ use crate::Result;
 use crate::build_info::{BuildInfo, Git};
 use crate::campaign::{self, Measured, PairRun, Process};
 use crate::case::CaseSpec;
+use crate::files::check_folder;
 use crate::guards::{Guards, Reading, Readings};
 use crate::interrupt::UnfinishedRun;
 use crate::machine::Machine;
@@ -49,6 +50,8 @@ impl Session {
     /// that ends before [`Session::finish`], by an error or by a signal, leaves what was measured until then, and no file
     /// if that is nothing.
     pub fn start(prefix: &str, threads: usize, about: impl Into<About>, folder: Option<&Path>) -> Result<Self> {
+        // Before any work; a folder that cannot be written to is a mistake of whoever named it.
+        folder.map_or(Ok(()), check_folder)?;
         let About { tags, description, mut extra } = about.into();
         if let Some(description) = description {
             extra.insert("description".to_owned(), description.into());

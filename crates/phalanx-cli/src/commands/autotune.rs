@@ -22,7 +22,7 @@ use phalanx_learn::run::config::Config;
 use phalanx_workbench::rollout_subject::RolloutSubject;
 use phalanx_workbench::tuning::{self, Tunable, VARIABLE};
 
-use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget};
+use crate::args::{EnvArgs, OutputArgs, PolicyArgs, count, memory_budget, whole};
 use crate::commands::{self, print, print_json};
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring, ProcessMonitorArgs};
@@ -145,10 +145,10 @@ struct VerifyArgs {
     #[command(flatten)]
     run: RunArgs,
     /// Turns of each candidate
-    #[arg(long, value_name = "R", default_value = "15", value_parser = clap::value_parser!(u16).range(3..=1000))]
+    #[arg(long, value_name = "R", default_value = "15", value_parser = whole::<u16>(3..=1000))]
     rounds: u16,
     /// The longest that the choice and its strongest rival take turns to find out, in seconds
-    #[arg(long, value_name = "S", default_value = "90", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "S", default_value = "90", value_parser = whole::<u64>(1..=86_400))]
     most_seconds: u64,
 }
 
@@ -180,7 +180,7 @@ struct LimitArgs {
     #[arg(long, value_name = "S", value_parser = seconds)]
     time_budget: Option<f64>,
     /// Least time of a sample, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = whole::<u16>(1..=65_535))]
     sample_ms: u16,
 }
 
@@ -472,7 +472,9 @@ fn show_cache(output: &OutputArgs) -> Result<(), Failure> {
 
 pub(crate) fn clear_cache(args: &ClearArgs) -> Result<(), Failure> {
     let cache = user_cache()?;
-    let removed: Vec<_> = cache.clear()?.iter().map(|path| path.display().to_string()).collect();
+    // The folder is the user's own choice, and nothing else was to be done.
+    let cleared = cache.clear().map_err(|error| Failure::input(error.to_string()))?;
+    let removed: Vec<_> = cleared.iter().map(|path| path.display().to_string()).collect();
     match (args.output.json, args.output.quiet) {
         (true, _) => print_json(&serde_json::json!({ "removed": removed })),
         (false, true) => Ok(()),

@@ -101,12 +101,13 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
         // One who asks for a document gets one.
         return if args.output.json { print_json(&json!({ "done": false })) } else { print("Nothing was done.\n") };
     }
-    let threads = machine::cores();
-    let scan_chunk_size = if auto_tune {
-        let case = CaseSpec { threads, ..CaseSpec::rollout(sample.spec().name, num_envs) };
-        workloads::tuned_chunk(&case, args.output.quiet)?
-    } else {
-        args.scan_chunk_size.unwrap_or(DEFAULT_CHUNK)
+    let CaseSpec { scan_chunk_size, threads, .. } = {
+        let case = CaseSpec {
+            threads: machine::cores(),
+            scan_chunk_size: args.scan_chunk_size.unwrap_or(DEFAULT_CHUNK),
+            ..CaseSpec::rollout(sample.spec().name, num_envs)
+        };
+        if auto_tune { workloads::tuned(case, None, args.output.quiet)? } else { case }
     };
     let asked = Instant::now();
     let pool = Arc::new(Pool::new(threads));

@@ -267,8 +267,16 @@ fn foreign(profiles: &Profiles, machine: &Machine) -> Option<String> {
     if profiles.hardware.is_empty() || profiles.hardware.iter().any(is_ours) {
         return None;
     }
-    let names: Vec<_> = profiles.hardware.keys().map(String::as_str).collect();
-    Some(format!("the cache was made on {}, not on this {}: its entries are ignored", names.join(", "), machine.name))
+    // Machines of one name are told apart by their fingerprints.
+    let full = |name: &str, print: Option<&String>| match print {
+        Some(print) if name == machine.name => format!("{name} ({print})"),
+        _ => name.to_owned(),
+    };
+    let names: Vec<_> =
+        profiles.hardware.iter().map(|(name, hardware)| full(name, hardware.fingerprint.as_ref())).collect();
+    let same = profiles.hardware.contains_key(&machine.name);
+    let here = full(&machine.name, same.then_some(&machine.fingerprint));
+    Some(format!("the cache was made on {}, not on this {here}: its entries are ignored", names.join(", ")))
 }
 
 /// Adds new entries; what another machine of the same name has left goes, because it would be taken for ours.
@@ -782,6 +790,22 @@ mod tests {
     use crate::autotune::subject::AgentTimes;
     use crate::stats::random::Stream;
     use crate::workload::Work;
+
+    #[test]
+    fn machines_of_one_name_are_told_apart_by_their_fingerprints() {
+        let machine = Machine::detect();
+        let told = |name: &str| {
+            let mut hardware = HardwareProfile::of(&machine, Timestamp::now());
+            hardware.fingerprint = Some("other".to_owned());
+            let profiles = Profiles { hardware: [(name.to_owned(), hardware)].into(), ..Profiles::default() };
+            foreign(&profiles, &machine).unwrap()
+        };
+        let Machine { name, fingerprint, .. } = &machine;
+        let same = told(name);
+        assert!(same.contains(&format!("on {name} (other), not on this {name} ({fingerprint}):")), "{same}");
+        let another = told("another");
+        assert!(another.contains(&format!("on another, not on this {name}:")), "{another}");
+    }
 
     /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
     struct Slow(usize);

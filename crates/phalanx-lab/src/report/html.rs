@@ -26,7 +26,7 @@ a { color: inherit; text-underline-offset: 0.2em; }
 table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35rem 0.7rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { background: var(--head); font-weight: 600; } td.number, th.number { text-align: right; }
-td.long { white-space: normal; min-width: 16rem; max-width: 34rem; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 11rem; max-width: 34rem; }
 .mood { display: inline-block; padding: 0 0.5em; border-radius: 0.6em; }
 .good { color: var(--good); background: var(--good-back); } .warn { color: var(--warn); background: var(--warn-back); }
 .bad { color: var(--bad); background: var(--bad-back); } .unknown { color: var(--soft); background: var(--head); }
@@ -40,7 +40,7 @@ li { margin: 0.25rem 0; overflow-wrap: anywhere; }
     min-width: 0; max-width: none; white-space: normal; overflow-wrap: anywhere; text-align: right; }
   td::before { content: attr(data-column); color: var(--soft); text-align: left; overflow-wrap: normal; }
   td:first-child { font-weight: 600; text-align: left; } td:first-child::before { content: none; }
-  figure svg, figure.double svg { min-width: 0; }
+  figure svg { min-width: 35rem; } figure.double svg { min-width: 70rem; }
 }
 @media print { nav { display: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
 ";
@@ -129,7 +129,8 @@ fn write_table(out: &mut String, columns: &[&str], rows: &[Vec<Cell>]) {
 
 /// A cell names its column, which phones show beside it: there a row is a list.
 fn write_cell(out: &mut String, cell: &Cell, column: &str) {
-    let long = cell.text.chars().count() > 48;
+    // Names of cases are among these: several such columns must fit beside each other.
+    let long = cell.text.chars().count() > 36;
     let class = match (cell.number, long) {
         (true, _) => " class=\"number\"",
         (false, true) => " class=\"long\"",

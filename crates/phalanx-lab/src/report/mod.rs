@@ -31,7 +31,7 @@ pub struct Report {
     pub summary: Summary,
     /// Numbers by category, as the last suite has them.
     pub by_category: Value,
-    /// Key figures, as the last suite has them.
+    /// Key figures, each as the last suite has it that measured it.
     pub kpis: Value,
     /// Where each history leads.
     pub trends: Vec<NamedTrend>,

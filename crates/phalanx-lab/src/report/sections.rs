@@ -28,7 +28,7 @@ pub(super) fn report(results: &Results, now: Timestamp) -> Report {
     let machine = last_run.map_or_else(Machine::detect, |run| run.machine.clone());
     let suite = results.suites.last().map(|stamped| &stamped.value);
     let part = |name: &str| suite.and_then(|suite| suite.get(name)).cloned().unwrap_or(Value::Null);
-    let (kpis, by_category) = (part("kpis"), part("category_stats"));
+    let (kpis, by_category) = (results.kpis(), part("category_stats"));
     let trends = trends(results);
     let recommendations = recommendations(results, suite);
     let verdicts = verdict_rows(results, suite);
@@ -300,6 +300,7 @@ fn throughput_blocks(results: &Results) -> Vec<Block> {
                 Cell::number(if rate.threads > 0.0 { rate.threads.to_string() } else { "-".to_owned() }),
                 Cell::number(if rate.chunk > 0.0 { rate.chunk.to_string() } else { "-".to_owned() }),
                 Cell::text(rate.kind.map_or("", Kind::name)),
+                Cell::text(acting(rate)),
                 disturbed_cell(rate),
             ]);
         }
@@ -318,6 +319,7 @@ fn throughput_blocks(results: &Results) -> Vec<Block> {
         "threads",
         "chunk",
         "kind",
+        "settings",
         "noisy",
     ];
     blocks.push(Block::Table { columns, rows });
@@ -378,6 +380,13 @@ fn learning_blocks(results: &Results) -> Vec<Block> {
                 .to_owned(),
         ),
     ]
+}
+
+/// The same with the agent, unless that is the usual one: whatever else tells rows of one size apart.
+fn acting(rate: &Rate) -> String {
+    let agent = Some(rate.agent.clone()).filter(|agent| !["", "random"].contains(&agent.as_str()));
+    let parts: Vec<String> = agent.into_iter().chain(Some(chosen(rate)).filter(|text| !text.is_empty())).collect();
+    parts.join(", ")
 }
 
 /// The settings that are not as every case has them.

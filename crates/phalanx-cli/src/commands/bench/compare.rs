@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use phalanx_core::Error;
 use phalanx_lab::baseline_file::{self, Baseline, BatchOutcome, ComparisonRow, ScalingRow};
 use phalanx_lab::format::format_number;
 use serde::Serialize;
@@ -72,11 +73,16 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let of_tag = |run: &&Baseline| args.tag.is_none() || run.tag == args.tag;
     let runs: Vec<Baseline> = found.runs.iter().filter(of_tag).cloned().collect();
     let Some(latest) = runs.last() else {
-        let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
-        return Err(Failure::input(format!(
-            "{} holds no run of 'phalanx bench baseline'{tagged}",
-            args.results_dir.display()
-        )));
+        let folder = args.results_dir.display().to_string();
+        return Err(match &args.tag {
+            Some(tag) if !found.runs.is_empty() => {
+                let mut known: Vec<&String> = found.runs.iter().filter_map(|run| run.tag.as_ref()).collect();
+                known.sort_unstable();
+                known.dedup();
+                Error::unknown("tag", tag, Some(&format!("the runs in {folder}")), known).into()
+            }
+            _ => Failure::input(format!("{folder} holds no run of 'phalanx bench baseline'")),
+        });
     };
     let batch_size = args.batch_size as u64;
     let rows = baseline_file::compare(&runs, batch_size);

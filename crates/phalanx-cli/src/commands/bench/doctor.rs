@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use phalanx_lab::calibrations::StoredCalibration;
 use phalanx_lab::campaign::{PairRun, Plan};
-use phalanx_lab::files::cache_folder;
+use phalanx_lab::files::{cache_folder, check_folder};
 use phalanx_lab::guards::{Readings, Status};
 use phalanx_lab::session::Session;
 use phalanx_lab::stats::descriptive::median;
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let folder = cache_folder()
         .ok_or_else(|| Failure::input("there is no home folder to keep calibrations in; set PHALANX_CACHE_DIR"))?;
+    check_folder(&folder)?;
     let mut monitor = args.common.monitor.start()?;
     let own = own_binary()?;
     let copies = Copies::new(&own, &own)?;

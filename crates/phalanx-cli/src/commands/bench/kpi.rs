@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use phalanx_core::Error;
 use phalanx_lab::campaign::Plan;
+use phalanx_lab::format::excerpt;
 use phalanx_lab::guards::Readings;
 use phalanx_lab::kpi::{self, Figure, Kpi, Limits, Targets};
 use phalanx_lab::report::Report;
@@ -31,7 +32,8 @@ pub(crate) struct KpiArgs {
     /// TOML file with targets and alert limits: [environment_step_time_ms] target = 1.0, alert = 5.0
     #[arg(long, value_name = "FILE")]
     kpi: Option<PathBuf>,
-    /// Take what the latest suite in this folder has stored, instead of measuring; may be given several times
+    /// Take the latest value of each figure that suites in this folder have stored, instead of measuring; may be given
+    /// several times
     #[arg(long, value_name = "DIR")]
     history: Vec<PathBuf>,
     /// What to print; html is a page as that of `bench report`
@@ -93,13 +95,13 @@ struct Measured {
     guards: Option<Readings>,
 }
 
-/// What the latest suite has stored; it is held against the targets of today.
+/// What suites have stored, the latest value of each figure; it is held against the targets of today.
 fn stored(folders: &[PathBuf]) -> Result<Measured, Failure> {
     let results = plot::read(&[], folders)?;
     let none = || Failure::input(format!("{} has no report of 'phalanx bench suite'", listed(folders)));
     let suite = &results.suites.last().ok_or_else(none)?.value;
-    let kpis: Vec<Kpi> = serde_json::from_value(suite["kpis"].clone())
-        .map_err(|error| Failure::input(format!("the latest suite in {} has no figures: {error}", listed(folders))))?;
+    let kpis: Vec<Kpi> = serde_json::from_value(results.kpis())
+        .map_err(|error| Failure::input(format!("the suites in {} have no figures: {error}", listed(folders))))?;
     let figure = |kpi: Kpi| (kpi.name, Figure { measured: kpi.value.zip(kpi.interval), source: kpi.source });
     let run_id = suite["run_id"].as_str().unwrap_or_default().to_owned();
     let guards = Readings::deserialize(&suite["guards"]).ok();
@@ -178,7 +180,7 @@ pub(super) fn targets(file: Option<&Path>) -> Result<Targets, Failure> {
     let text = String::from_utf8_lossy(&files::read_regular(path)?).into_owned();
     let wrong = |why: String| Failure::input(format!("{}: {why}", path.display()));
     let tables: BTreeMap<String, Override> =
-        toml::from_str(&text).map_err(|error| wrong(error.message().replace('\n', " ")))?;
+        toml::from_str(&text).map_err(|error| wrong(place(&text, &error) + &error.message().replace('\n', " ")))?;
     for (name, changed) in tables {
         let known: Vec<String> = targets.0.keys().cloned().collect();
         let Some(limits) = targets.0.get_mut(&name) else {
@@ -199,6 +201,13 @@ pub(super) fn targets(file: Option<&Path>) -> Result<Targets, Failure> {
         }
     }
     Ok(targets)
+}
+
+/// The line that an error is about, with its number, as a sentence begins with it.
+fn place(text: &str, error: &toml::de::Error) -> String {
+    let number = error.span().map(|span| text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let line = number.and_then(|number| Some((number + 1, text.lines().nth(number)?)));
+    line.map(|(number, line)| format!("line {number}, '{}': ", excerpt(line.trim()))).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -223,7 +232,8 @@ mod tests {
     fn mistakes_are_told() {
         for (text, said) in [
             ("[compilation_time]\ntarget = 1.0", "'compilation_time_s'"),
-            ("[compilation_time_s]\ngoal = 1.0", "goal"),
+            ("[compilation_time_s]\ngoal = 1.0", "line 2, 'goal = 1.0': unknown field"),
+            ("[compilation_time_s]\ntarget = \"much\"", "line 2, 'target = \"much\"': invalid type"),
             ("[compilation_time_s]\ntarget = 40.0", "must be better than its alert 30"),
             ("[compilation_time_s]\ntarget = nan", "must be better"),
             ("nonsense", "kpi.toml"),

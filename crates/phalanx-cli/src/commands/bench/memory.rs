@@ -11,6 +11,7 @@ use phalanx_lab::case::{CaseSpec, rule_of_thumb};
 use phalanx_lab::format::{format_bytes, format_number};
 use phalanx_lab::function::write_csv;
 use phalanx_lab::guards::Readings;
+use phalanx_lab::memory;
 use phalanx_lab::memory_profile::{self as lab, Predicted, Row};
 use phalanx_lab::record::Record;
 use phalanx_lab::session::Session;
@@ -138,6 +139,7 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
     let base = args.case.case(&args.env, 1, usize::from(args.threads))?;
     workloads::predicted(&base)?;
     let budget = args.memory_budget.bytes();
+    check_sizes(args, &base)?;
     let mut monitor = args.monitor.start()?;
     let mut report = None;
     let mut profile = |name: &str| -> Result<(), Failure> {
@@ -187,6 +189,21 @@ pub(crate) fn run(args: &MemoryArgs) -> Result<(), Failure> {
     let printed = if args.output.json { print_json(&report) } else { print(&text(&report)) };
     // A size that is left out is a row; a run that measured nothing at all has failed.
     commands::concluded(printed, if measured { 0 } else { 1 })
+}
+
+/// Refuses numbers of environments of which not even the smallest fits into the machine: nothing could be measured, whatever
+/// the budget is.
+fn check_sizes(args: &MemoryArgs, base: &CaseSpec) -> Result<(), Failure> {
+    let Some(&num_envs) = args.num_envs.iter().min() else { return Ok(()) };
+    let needed = workloads::predicted(&CaseSpec { num_envs, ..base.clone() })?.total();
+    match memory::available_bytes().filter(|available| needed > *available as f64) {
+        Some(available) => Err(Failure::input(format!(
+            "--num-envs is {num_envs}, which needs {} of memory, but {} are available",
+            format_bytes(needed),
+            format_bytes(available as f64)
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn of_row(base: &CaseSpec, row: &Row) -> CaseSpec {

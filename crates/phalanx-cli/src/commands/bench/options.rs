@@ -300,6 +300,10 @@ mod tests {
         assert!(mode.starts_with("unknown safety mode 'of' for the case") && mode.contains("'off'"), "{mode}");
         assert!(said("CartPol-v1/n64").contains("did you mean 'CartPole-v1'"));
         assert_eq!(named_case("CartPole-v1/n64/pid").unwrap().agent, "pid");
+        for twice in ["n20", "t2/t1", "k8/k9", "random/pid", "safety-off/safety-off"] {
+            let message = said(&format!("CartPole-v1/n10/{twice}"));
+            assert!(message.contains("leave out one of them"), "{message}");
+        }
     }
 
     #[test]

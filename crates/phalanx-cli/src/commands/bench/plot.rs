@@ -74,17 +74,21 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
             None if args.show_empty => {
                 drawn.push((figure.name, Files::of(&figures::no_data(figure)).map_err(Failure::picture)?));
             }
-            None => without_data.push(figure.name),
+            None => without_data.push(figure),
         }
     }
     if drawn.is_empty() {
         return Err(Failure::input(format!(
-            "there is no data for {} in {}: measure first (bench throughput, memory or comparison) or choose other \
-             files with --input",
-            without_data.join(", "),
-            listed(if args.input.is_empty() { &folders } else { &args.input })
+            "there is too little data in {}: {}; measure first or choose other files with --input",
+            listed(if args.input.is_empty() { &folders } else { &args.input }),
+            without_data
+                .iter()
+                .map(|figure| format!("{} needs {}", figure.name, figure.needs))
+                .collect::<Vec<_>>()
+                .join(", ")
         )));
     }
+    let without_data: Vec<&'static str> = without_data.into_iter().map(|figure| figure.name).collect();
     make_folder(&folder)?;
     let mut files = Vec::new();
     for (name, Files { png, svg }) in drawn {

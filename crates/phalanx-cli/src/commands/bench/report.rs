@@ -56,13 +56,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     match args.format {
         _ if args.output.json => print_json(&report),
         Format::Json => print_json(&report),
-        Format::Html if target.is_none() => print(&report.html()),
-        _ if args.output.quiet => Ok(()),
-        Format::Html => Ok(()),
-        // A page was asked for, and is there.
-        Format::Text => match &args.html {
-            Some(path) => print(&format!("{}\n", path.display())),
-            None => print(&report.text()),
-        },
+        // A page was asked for, and is there; --quiet says nothing of files, but a report without one is the result.
+        _ if target.is_some() && args.output.quiet => Ok(()),
+        _ if target.is_some() => {
+            print(&args.html.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
+        }
+        Format::Html => print(&report.html()),
+        Format::Text => print(&report.text()),
     }
 }

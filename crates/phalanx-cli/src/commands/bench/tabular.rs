@@ -26,7 +26,7 @@ use phalanx_workbench::learning;
 use serde::Serialize;
 
 use super::options::{AboutArgs, RESULTS_DIR, own_binary, print_noise};
-use crate::args::{OutputArgs, count};
+use crate::args::{OutputArgs, count, whole};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::machine;
@@ -69,7 +69,7 @@ pub(crate) struct TabularArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     steps: Option<usize>,
     /// Fresh processes of each row
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = whole::<u16>(1..=1000))]
     repeats: u16,
     /// Least time of a repetition, in milliseconds
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=600_000))]

@@ -52,7 +52,7 @@ pub(crate) struct ThroughputArgs {
     /// the matrix has it, else 256 below 10 000 environments, 128 up to 1 000 000, 32 beyond]
     #[arg(long, value_name = "K", value_parser = count)]
     scan_chunk_size: Vec<usize>,
-    /// Threads that share the work; may be given several times [default: all cores]
+    /// Threads that share the work; may be given several times [default: all cores; tuned with --auto-tune]
     #[arg(long, value_name = "J", value_parser = whole::<u16>(1..=1024))]
     threads: Vec<u16>,
     /// Steps of a run, for which times are stated [default: as the matrix has it, else 1000]
@@ -312,15 +312,16 @@ fn jobs(args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
     Ok(jobs)
 }
 
-/// The jobs with the chunk sizes that are fastest here, if that is wanted. Where chunk sizes are compared, and where the
-/// host steps, there is nothing to tune.
+/// The jobs with the chunk sizes that are fastest here, if that is wanted, and with the threads unless those are given.
+/// Where chunk sizes are compared, and where the host steps, there is nothing to tune.
 fn tuned(jobs: Vec<Job>, args: &ThroughputArgs) -> Result<Vec<Job>, Failure> {
     if !args.tune.is_wanted(args.scan_chunk_size.first().copied())? || args.scan_chunks {
         return Ok(jobs);
     }
     let tune = |mut job: Job| {
         if job.case.kind != Kind::HostApiRandom {
-            job.case.scan_chunk_size = workloads::tuned_chunk(&job.case, args.output.quiet)?;
+            let threads = (!args.threads.is_empty()).then_some(job.case.threads);
+            job.case = workloads::tuned(job.case, threads, args.output.quiet)?;
         }
         Ok(Job::new(job.case, job.num_steps))
     };

@@ -20,6 +20,10 @@ const PROTOCOL: &str = include_str!("worker.py");
 /// How long pip may install, or a library take to import and compile.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
+/// The environments that the other libraries have, too.
+pub(super) const SHARED: [&str; 5] =
+    ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"];
+
 /// A library that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Library {

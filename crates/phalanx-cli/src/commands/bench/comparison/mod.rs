@@ -133,6 +133,14 @@ pub(crate) fn run(args: &ComparisonArgs) -> Result<(), Failure> {
     let env = registry::find(&args.env)?.batch(&Default::default())?.spec().name.to_owned();
     let chosen = |library: &Library| args.library.iter().any(|choice| choice.covers(*library));
     let libraries: Vec<Library> = Library::ALL.into_iter().filter(chosen).collect();
+    if !libraries.contains(&Library::Phalanx) && !libraries::SHARED.contains(&env.as_str()) {
+        let others: Vec<&str> = libraries.iter().map(|library| library.name()).collect();
+        return Err(Failure::input(format!(
+            "--env is {env}, which {} cannot make: choose one of {}, or add --library phalanx",
+            others.join(" or "),
+            libraries::SHARED.join(", ")
+        )));
+    }
     let quiet = args.print.quiet;
     let target = args.results.target("comparison_cpu")?;
     let mut monitor = args.monitor.start()?;
