@@ -375,6 +375,14 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let path = only_run(folder.path()).unwrap();
     let path = path.to_str().unwrap();
     assert!(run(folder.path(), &["evaluate", path, "--episodes", "1"]).status.success());
+    // A later session that fails at once names what the earlier one has left.
+    fs::rename(format!("{path}/metrics.csv"), format!("{path}/kept.csv")).unwrap();
+    fs::create_dir(format!("{path}/metrics.csv")).unwrap();
+    let output = run(folder.path(), &["train", "--resume", path, "--quiet"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("has checkpoint step_"), "{text}");
+    fs::remove_dir(format!("{path}/metrics.csv")).unwrap();
+    fs::rename(format!("{path}/kept.csv"), format!("{path}/metrics.csv")).unwrap();
     // With room again it goes on.
     let resumed = json(folder.path(), &["train", "--resume", path, "--json", "--quiet"]);
     assert_eq!(resumed["training_global_steps"], 8000);
@@ -419,6 +427,20 @@ fn damaged_checkpoints_are_passed_over_and_said() {
     let at = |name: &str| path.join("checkpoints").join(name).with_extension("safetensors");
     let output = run(folder.path(), &resume);
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing is left to do"), "{output:?}");
+
+    // A run that has come to its end, and lost it: it comes to the same end again.
+    let intact = fs::read(at("final")).unwrap();
+    for (damage, said) in [(None, "final.safetensors is gone; going on from"), (Some(99), "is no usable checkpoint")] {
+        match damage {
+            Some(bytes) => fs::write(at("final"), &intact[..bytes]).unwrap(),
+            None => fs::remove_file(at("final")).unwrap(),
+        }
+        let output = run(folder.path(), &resume);
+        json_of(&output);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.lines().count() == 1 && text.contains(said), "{text}");
+        assert!(outcome(&path) == whole);
+    }
 
     // As if it had been killed while its last file was on a bad disk.
     fs::remove_file(path.join("results.json")).unwrap();

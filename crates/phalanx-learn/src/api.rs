@@ -273,18 +273,32 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     found.warnings.iter().for_each(|warning| observer.warning(&format!("{warning}; it will be written anew")));
     let longer = options.steps_per_env.map(|steps| made_longer(&found.config, steps)).transpose()?.flatten();
     let is_over = found.results.is_some() && found.metadata.as_ref().is_some_and(|it| it.status == Status::Ok);
+    let end = checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL);
+    let end_is_gone = is_over && !end.exists();
     if is_over && longer.is_none() {
-        if !checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL).exists() {
+        if end_is_gone && !found.config.run.save_agent_checkpoint {
             let why = "it has come to its end, and its agent was not stored (see run.save_agent_checkpoint)";
             return Err(Error::damaged(run, "run", why));
         }
-        return TrainingResults::load(run);
+        match TrainingResults::load(run) {
+            // An earlier checkpoint leads to the same end.
+            Err(Error::Damaged { .. }) => {}
+            Err(_) if end_is_gone => {}
+            loaded => return loaded,
+        }
     }
     found.directory.remove_unfinished(&lock)?;
     let Some(last) = found.last_checkpoint()? else {
-        let why = "it has no checkpoint to go on from (see run.checkpoint_frequency and run.save_agent_checkpoint)";
+        let why = if end_is_gone && found.config.run.save_agent_checkpoint {
+            "it has come to its end, but its final checkpoint is gone, and there is no other to go on from"
+        } else {
+            "it has no checkpoint to go on from (see run.checkpoint_frequency and run.save_agent_checkpoint)"
+        };
         return Err(Error::damaged(run, "run", why));
     };
+    if end_is_gone && found.config.run.save_agent_checkpoint {
+        observer.warning(&format!("{} is gone; going on from {}", end.display(), last.path.display()));
+    }
     last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
     check_settings(longer.as_ref().unwrap_or(&found.config), &last.checkpoint, &last.path)?;
     if let Some(longer) = longer {

@@ -10,7 +10,6 @@ use phalanx_lab::build_info::Git;
 use phalanx_lab::machine::Machine;
 use phalanx_lab::memory;
 use phalanx_lab::throughput::MEGABYTE;
-use phalanx_learn::run::checkpoint;
 use phalanx_learn::run::directory::Summary;
 use phalanx_learn::stages::StageTime;
 use phalanx_learn::{
@@ -213,8 +212,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let trained = trained.map_err(|error| match run_dir {
         // It had begun: there is something to come back to, or to throw away.
         Some(run) => {
-            let stored = last.and_then(|last| last.stored).map(checkpoint::step_name);
-            let kept = stored.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"));
+            let kept = kept_in(&run);
             Failure::Training { error: Box::new(error), run, kept }
         }
         None => error.into(),
@@ -232,6 +230,14 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         None => say!("interrupted; nothing was stored to go on from (see run.save_agent_checkpoint)"),
     }
     Err(Failure::Verdict(128 + stop.signal().unwrap_or(SIGINT as u8)))
+}
+
+/// What can be come back to. The folder knows: a session that fails at once has told of no checkpoint, but an earlier one
+/// may have left some.
+fn kept_in(run: &Path) -> String {
+    let last = load_run(run).and_then(|run| run.last_checkpoint());
+    let last = last.ok().flatten().and_then(|last| Some(last.path.file_stem()?.to_string_lossy().into_owned()));
+    last.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"))
 }
 
 /// `episodes=200 memory=14.2 MB peak=14.9 MB`.

@@ -199,6 +199,13 @@ fn the_tags_of_a_log_are_those_of_the_reference() {
             text.lines().flat_map(|line| row(line).into_iter().map(|(tag, _)| tag)).collect();
         let expected = always.iter().chain(own).map(|tag| (*tag).to_owned()).collect();
         assert_eq!(found, expected, "{agent}");
+        // What a sweep can be judged by, costs aside where there are no constraints.
+        let known: std::collections::BTreeSet<_> = config.agent.tags().into_iter().collect();
+        let of_steps = ["global_step", "wall_time"];
+        let logged: std::collections::BTreeSet<_> =
+            found.iter().map(String::as_str).filter(|tag| !of_steps.contains(tag)).collect();
+        assert!(known.difference(&logged).all(|tag| costs.contains(tag)), "{agent}: {known:?}");
+        assert!(logged.is_subset(&known), "{agent}: {logged:?}");
     }
 }
 
