@@ -18,6 +18,7 @@ use crate::run::directory::{
     EvalMetrics, Lock, Metadata, Results, RunDirectory, Status, Summary, TrainingMetrics, load_run,
 };
 use crate::run::episodes::{Episode, Origin};
+use crate::run::metrics::MetricsLog;
 use crate::stages::Stages;
 use crate::state::State;
 use crate::stop::Stop;
@@ -305,8 +306,20 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
         found.directory.make_longer(&longer, last.checkpoint.global_step, &lock)?;
         found.config = longer;
     }
+    if let Some(step) = last_logged(&last.checkpoint) {
+        let log = &found.config.log;
+        let missing = MetricsLog::missing(found.directory.path(), log.csv, log.jsonl, step);
+        missing.iter().for_each(|warning| observer.warning(warning));
+    }
     let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
     session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
+}
+
+/// The step of the last event in the log of a run that has come to a checkpoint.
+fn last_logged(checkpoint: &Checkpoint) -> Option<u64> {
+    let training: TrainingMetrics = checkpoint.state.value("trainer.training_metrics").ok()?;
+    let evaluations: EvalMetrics = checkpoint.state.value("trainer.eval_metrics").ok()?;
+    training.global_steps.last().max(evaluations.global_steps.last()).copied()
 }
 
 /// The settings of a run that is to have so many steps of each environment, if those are more than it has.
