@@ -418,7 +418,10 @@ mod tests {
         };
         begins(DqnConfig { batch_size: usize::MAX, ..small() }, "run.batch_size is 18446744073709551615, but a batch");
         begins(DqnConfig { hidden: vec![1 << 40, 1 << 40], ..small() }, "agent.hidden is [1099511627776,");
-        begins(DqnConfig { n_step: usize::MAX, ..small() }, "agent.n_step is 18446744073709551615, but the steps of");
+        assert_eq!(
+            message(DqnConfig { n_step: 1_000_001, ..small() }),
+            "agent.n_step is 1000001, but must be from 1 to 1000000"
+        );
     }
 
     #[test]
