@@ -178,6 +178,9 @@ fn what_is_wrong_is_said_before_anything_is_written() {
     for (from, to, part) in [
         ("[sweep]", "[swep]", "unknown section 'swep'"),
         ("seeds", "seads", "did you mean 'seeds'"),
+        ("seeds", "metric = \"losses/entropi\"\nseeds", "did you mean 'losses/entropy'"),
+        ("seeds", "metric = \"losses/td_loss\"\nseeds", "unknown metric 'losses/td_loss' for agent ppo"),
+        ("seeds", "method = \"gird\"\nseeds", "did you mean 'grid'"),
         ("[1e-3, 1e-5]", "[]", "is an empty list"),
         ("[1e-3, 1e-5]", "[1e-3, -1]", "agent.learning_rate is -1, but must be above 0"),
         ("agent.learning_rate", "agent.learning_rat", "did you mean 'learning_rate'"),
@@ -232,6 +235,17 @@ fn curves_of_a_sweep_are_drawn_with_a_line_for_each_configuration() {
     assert!(svg.contains("A title") && svg.contains("losses/entropy") && svg.contains("1 seed"));
     assert!(!folder.path().join("one.png").exists());
     assert!(run(folder.path(), &["plot", "sweeps/small", "--x", "wall_time", "--quiet"]).status.success());
+}
+
+#[test]
+fn a_single_evaluation_has_a_bar() {
+    let folder = folder_with(&SMALL.replace("eval_frequency = 64", "eval_frequency = 0"));
+    assert!(run(folder.path(), &["sweep", "small.toml", "--quiet"]).status.success());
+    let document = json(folder.path(), &["plot", "sweeps/small", "--json"]);
+    assert_eq!(document["lines"][0]["x"], serde_json::json!([2048.0]));
+    assert_eq!(document["lines"][1]["name"], "learning_rate 1e-5");
+    let svg = fs::read_to_string(folder.path().join("learning_curves.svg")).unwrap();
+    assert!(svg.contains("points: mean over seeds; bars: its 95 % t interval"), "{svg}");
 }
 
 #[test]

@@ -375,6 +375,14 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let path = only_run(folder.path()).unwrap();
     let path = path.to_str().unwrap();
     assert!(run(folder.path(), &["evaluate", path, "--episodes", "1"]).status.success());
+    // A later session that fails at once names what the earlier one has left.
+    fs::rename(format!("{path}/metrics.csv"), format!("{path}/kept.csv")).unwrap();
+    fs::create_dir(format!("{path}/metrics.csv")).unwrap();
+    let output = run(folder.path(), &["train", "--resume", path, "--quiet"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("has checkpoint step_"), "{text}");
+    fs::remove_dir(format!("{path}/metrics.csv")).unwrap();
+    fs::rename(format!("{path}/kept.csv"), format!("{path}/metrics.csv")).unwrap();
     // With room again it goes on.
     let resumed = json(folder.path(), &["train", "--resume", path, "--json", "--quiet"]);
     assert_eq!(resumed["training_global_steps"], 8000);
@@ -419,6 +427,20 @@ fn damaged_checkpoints_are_passed_over_and_said() {
     let at = |name: &str| path.join("checkpoints").join(name).with_extension("safetensors");
     let output = run(folder.path(), &resume);
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing is left to do"), "{output:?}");
+
+    // A run that has come to its end, and lost it: it comes to the same end again.
+    let intact = fs::read(at("final")).unwrap();
+    for (damage, said) in [(None, "final.safetensors is gone; going on from"), (Some(99), "is no usable checkpoint")] {
+        match damage {
+            Some(bytes) => fs::write(at("final"), &intact[..bytes]).unwrap(),
+            None => fs::remove_file(at("final")).unwrap(),
+        }
+        let output = run(folder.path(), &resume);
+        json_of(&output);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.lines().count() == 1 && text.contains(said), "{text}");
+        assert!(outcome(&path) == whole);
+    }
 
     // As if it had been killed while its last file was on a bad disk.
     fs::remove_file(path.join("results.json")).unwrap();
@@ -539,6 +561,14 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.threads=1000000"], "run.threads is 1000000"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "env.safty=monitor"], "did you mean 'safety'"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "env.constraint=x<=1"], "did you mean 'constraints'"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.name=dqn"], "agent is ppo: give one of them"),
+        (vec!["train", "env=CartPole-v1", "agent=pid", "kpp=1"], "did you mean 'kp'"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "run.num_envs=-1"], "a whole number, at least 1"),
+        (vec!["train", "env=CartPole-v1", "agent=dqn", "agent.n_step=1000000000000"], "agent.n_step is 1000000000000"),
+        (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.num_epochs=100000"], "from 1 to 10000"),
+        (vec!["train", "env=TicTacToe-v0", "agent=pid"], "cannot play TicTacToe-v0"),
+        (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "env.opponent=perfct"], "did you mean 'perfect'"),
+        (vec!["train", "env=Pendulum-v1", "agent=pqn", "run.eval_frequency=100"], "discrete"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),
         (vec!["train", "--resume", "nowhere"], "there is no such folder"),
     ] {

@@ -108,24 +108,30 @@ fn suggestion(name: &str, known: &[String]) -> String {
     if known.is_empty() {
         return "there are none".to_owned();
     }
+    let all = format!("known: {}", quoted(known).join(", "));
+    match did_you_mean(name, known) {
+        None => all,
+        Some(question) => format!("{question} ({all})"),
+    }
+}
+
+fn quoted<S: AsRef<str>>(names: &[S]) -> Vec<String> {
+    names.iter().map(|name| format!("'{}'", name.as_ref())).collect()
+}
+
+/// `did you mean 'this' or 'that'?`, for a name that is like some that are known.
+pub fn did_you_mean<S: AsRef<str>>(name: &str, known: &[S]) -> Option<String> {
     let lower = name.to_lowercase();
     // Short names with two letters exchanged have little in common by that measure, and are near all the same.
     let similarity = |known: String| match strsim::osa_distance(&lower, &known) {
         1 if known.len() > 2 => 1.0,
         _ => strsim::jaro_winkler(&lower, &known),
     };
-    let mut near: Vec<(f64, &String)> =
-        known.iter().map(|k| (similarity(k.to_lowercase()), k)).filter(|(score, _)| *score > 0.75).collect();
+    let scored = known.iter().map(|known| (similarity(known.as_ref().to_lowercase()), known.as_ref()));
+    let mut near: Vec<(f64, &str)> = scored.filter(|(score, _)| *score > 0.75).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let quoted = |names: &[&String]| names.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
-    let all = format!("known: {}", quoted(&known.iter().collect::<Vec<_>>()));
-    match near.as_slice() {
-        [] => all,
-        near => {
-            let best: Vec<_> = near.iter().take(3).map(|(_, n)| *n).collect();
-            format!("did you mean {}? ({all})", quoted(&best).replacen(", ", " or ", best.len().saturating_sub(1)))
-        }
-    }
+    let best: Vec<&str> = near.iter().take(3).map(|(_, name)| *name).collect();
+    (!best.is_empty()).then(|| format!("did you mean {}?", quoted(&best).join(" or ")))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::run::directory::{
     EvalMetrics, Lock, Metadata, Results, RunDirectory, Status, Summary, TrainingMetrics, load_run,
 };
 use crate::run::episodes::{Episode, Origin};
+use crate::run::metrics::MetricsLog;
 use crate::stages::Stages;
 use crate::state::State;
 use crate::stop::Stop;
@@ -182,7 +183,13 @@ enum Place<'a> {
     /// Into this folder, which is not there yet.
     At(&'a Path),
     /// Into the folder of a run that goes on.
-    Again(RunDirectory, Lock, Option<Box<Metadata>>),
+    Again {
+        directory: RunDirectory,
+        lock: Lock,
+        metadata: Option<Box<Metadata>>,
+        /// The checkpoint that it goes on from, if it is to be longer than it was.
+        longer_from: Option<PathBuf>,
+    },
 }
 
 /// How a run is carried out, which changes nothing of what comes out of it.
@@ -226,7 +233,7 @@ pub fn train_and_evaluate(
     options: TrainOptions<'_>,
 ) -> Result<TrainingResults> {
     if let Some(checkpoint) = options.resume_from {
-        check_settings(config, checkpoint, Path::new("the agent"))?;
+        check_settings(config, false, checkpoint, Path::new("the agent"))?;
     }
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
@@ -273,26 +280,55 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
     found.warnings.iter().for_each(|warning| observer.warning(&format!("{warning}; it will be written anew")));
     let longer = options.steps_per_env.map(|steps| made_longer(&found.config, steps)).transpose()?.flatten();
     let is_over = found.results.is_some() && found.metadata.as_ref().is_some_and(|it| it.status == Status::Ok);
+    let end = checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL);
+    let end_is_gone = is_over && !end.exists();
     if is_over && longer.is_none() {
-        if !checkpoint::path_of(&found.directory.checkpoints(), checkpoint::FINAL).exists() {
+        if end_is_gone && !found.config.run.save_agent_checkpoint {
             let why = "it has come to its end, and its agent was not stored (see run.save_agent_checkpoint)";
             return Err(Error::damaged(run, "run", why));
         }
-        return TrainingResults::load(run);
+        match TrainingResults::load(run) {
+            // An earlier checkpoint leads to the same end.
+            Err(Error::Damaged { .. }) => {}
+            Err(_) if end_is_gone => {}
+            loaded => return loaded,
+        }
     }
     found.directory.remove_unfinished(&lock)?;
     let Some(last) = found.last_checkpoint()? else {
-        let why = "it has no checkpoint to go on from (see run.checkpoint_frequency and run.save_agent_checkpoint)";
+        let why = if end_is_gone && found.config.run.save_agent_checkpoint {
+            "it has come to its end, but its final checkpoint is gone, and there is no other to go on from"
+        } else {
+            "it has no checkpoint to go on from (see run.checkpoint_frequency and run.save_agent_checkpoint)"
+        };
         return Err(Error::damaged(run, "run", why));
     };
-    last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
-    check_settings(longer.as_ref().unwrap_or(&found.config), &last.checkpoint, &last.path)?;
-    if let Some(longer) = longer {
-        found.directory.make_longer(&longer, last.checkpoint.global_step, &lock)?;
-        found.config = longer;
+    if end_is_gone && found.config.run.save_agent_checkpoint {
+        observer.warning(&format!("{} is gone; going on from {}", end.display(), last.path.display()));
     }
-    let place = Place::Again(found.directory, lock, found.metadata.map(Box::new));
+    last.passed_over.iter().for_each(|why| observer.warning(&format!("{why}; going on from the one before")));
+    check_settings(longer.as_ref().unwrap_or(&found.config), true, &last.checkpoint, &last.path)?;
+    let is_longer = longer.is_some();
+    found.config = longer.unwrap_or(found.config);
+    if let Some(step) = last_logged(&last.checkpoint) {
+        let log = &found.config.log;
+        let missing = MetricsLog::missing(found.directory.path(), log.csv, log.jsonl, step);
+        missing.iter().for_each(|warning| observer.warning(warning));
+    }
+    let place = Place::Again {
+        directory: found.directory,
+        lock,
+        metadata: found.metadata.map(Box::new),
+        longer_from: is_longer.then_some(last.path),
+    };
     session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
+}
+
+/// The step of the last event in the log of a run that has come to a checkpoint.
+fn last_logged(checkpoint: &Checkpoint) -> Option<u64> {
+    let training: TrainingMetrics = checkpoint.state.value("trainer.training_metrics").ok()?;
+    let evaluations: EvalMetrics = checkpoint.state.value("trainer.eval_metrics").ok()?;
+    training.global_steps.last().max(evaluations.global_steps.last()).copied()
 }
 
 /// The settings of a run that is to have so many steps of each environment, if those are more than it has.
@@ -310,10 +346,10 @@ fn made_longer(config: &Config, steps_per_env: u64) -> Result<Option<Config>> {
     }
 }
 
-/// Refuses to go on with other settings than those that led here, except for more steps.
-fn check_settings(config: &Config, checkpoint: &Checkpoint, path: &Path) -> Result<()> {
+/// Refuses to go on with other settings than those that led here, except for more steps if it may be longer.
+fn check_settings(config: &Config, may_be_longer: bool, checkpoint: &Checkpoint, path: &Path) -> Result<()> {
     let mut then = Config::from_toml(&checkpoint.config)?;
-    if then.run.steps_per_env < config.run.steps_per_env {
+    if may_be_longer && then.run.steps_per_env < config.run.steps_per_env {
         then.run.steps_per_env = config.run.steps_per_env;
     }
     config.difference(&then).map_or(Ok(()), |(key, then, now)| {
@@ -354,7 +390,12 @@ fn session(
                 let lock = directory.lock()?;
                 (directory, lock, None)
             }
-            Some(Place::Again(directory, lock, metadata)) => (directory, lock, metadata.map(|metadata| *metadata)),
+            Some(Place::Again { directory, lock, metadata, longer_from }) => {
+                if let Some(from) = longer_from {
+                    directory.make_longer(config, &from, step.get(), &lock)?;
+                }
+                (directory, lock, metadata.map(|metadata| *metadata))
+            }
         };
         let here = new_metadata();
         let machine = here.machine();

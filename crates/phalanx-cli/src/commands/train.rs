@@ -10,7 +10,6 @@ use phalanx_lab::build_info::Git;
 use phalanx_lab::machine::Machine;
 use phalanx_lab::memory;
 use phalanx_lab::throughput::MEGABYTE;
-use phalanx_learn::run::checkpoint;
 use phalanx_learn::run::directory::Summary;
 use phalanx_learn::stages::StageTime;
 use phalanx_learn::{
@@ -31,7 +30,8 @@ use crate::text;
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     /// Settings: env=E agent=A, then run.num_envs=N, agent.gamma=G, env.max_steps=M and so on; a key without its
-    /// section is enough where only one section knows it
+    /// section is enough where only one section knows it. Tables (agent=q_learning) take agent.algorithm=q_learning,
+    /// sarsa, expected_sarsa or double_q (also as the agent's name) and agent.table=auto, dense, sparse or list
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// TOML file with settings, which those of the command line go before
@@ -116,6 +116,24 @@ struct Live {
     num_envs: u64,
     last: Option<trainer::Progress>,
     run_dir: Option<PathBuf>,
+    /// What is to be said once nothing is left to be refused: before a refusal it would only distract.
+    warnings: Vec<String>,
+    /// Whether the first signal is answered.
+    answers: Arc<Answer>,
+}
+
+/// Answers the first signal with a line, wherever it is noticed: the end may be a second away.
+struct Answer {
+    wanted: bool,
+    given: AtomicBool,
+}
+
+impl Answer {
+    fn give(&self) {
+        if self.wanted && !self.given.swap(true, Ordering::Relaxed) {
+            say!("stopping where it is, with a checkpoint if one is wanted; a second signal ends at once");
+        }
+    }
 }
 
 impl Observer for Live {
@@ -132,10 +150,15 @@ impl Observer for Live {
         let made = now.global_step - before.unwrap_or(now.first_step);
         self.bar.advance(made);
         self.monitoring.follow(made / self.num_envs, self.num_envs, &self.bar);
-        self.stop.signal().is_none()
+        let stops = self.stop.signal().is_some();
+        if stops {
+            self.answers.give();
+        }
+        !stops
     }
 
     fn started(&mut self, run_dir: &Path) {
+        self.warnings.drain(..).for_each(|warning| say!("warning: {warning}"));
         self.monitoring.begin();
         self.run_dir = Some(run_dir.to_owned());
     }
@@ -145,8 +168,14 @@ impl Observer for Live {
     }
 
     fn stop(&self) -> phalanx_learn::Stop {
-        let signal = Arc::clone(&self.stop.0);
-        phalanx_learn::Stop::when(move || signal.load(Ordering::Relaxed) > 0)
+        let (signal, answers) = (Arc::clone(&self.stop.0), Arc::clone(&self.answers));
+        phalanx_learn::Stop::when(move || {
+            let stops = signal.load(Ordering::Relaxed) > 0;
+            if stops {
+                answers.give();
+            }
+            stops
+        })
     }
 }
 
@@ -182,7 +211,6 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         }
     };
     let environments = Registered::find(&config.env.name)?;
-    config.warnings().iter().for_each(|warning| say!("warning: {warning}"));
     let what = format!("{} on {}", config.agent.name(), config.env.name);
     let bar = Progress::new(what, config.run.total_timesteps(), args.quiet);
     let mut live = Live {
@@ -193,6 +221,8 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         stop: Stop::on_signals()?,
         last: None,
         run_dir: None,
+        warnings: config.warnings(),
+        answers: Arc::new(Answer { wanted: !args.quiet, given: AtomicBool::new(false) }),
     };
     let root = earlier.is_none().then_some(args.root.as_path());
     let options = TrainOptions {
@@ -213,8 +243,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let trained = trained.map_err(|error| match run_dir {
         // It had begun: there is something to come back to, or to throw away.
         Some(run) => {
-            let stored = last.and_then(|last| last.stored).map(checkpoint::step_name);
-            let kept = stored.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"));
+            let kept = kept_in(&run);
             Failure::Training { error: Box::new(error), run, kept }
         }
         None => error.into(),
@@ -232,6 +261,14 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         None => say!("interrupted; nothing was stored to go on from (see run.save_agent_checkpoint)"),
     }
     Err(Failure::Verdict(128 + stop.signal().unwrap_or(SIGINT as u8)))
+}
+
+/// What can be come back to. The folder knows: a session that fails at once has told of no checkpoint, but an earlier one
+/// may have left some.
+fn kept_in(run: &Path) -> String {
+    let last = load_run(run).and_then(|run| run.last_checkpoint());
+    let last = last.ok().flatten().and_then(|last| Some(last.path.file_stem()?.to_string_lossy().into_owned()));
+    last.map_or("no checkpoint".to_owned(), |name| format!("checkpoint {name}"))
 }
 
 /// `episodes=200 memory=14.2 MB peak=14.9 MB`.

@@ -25,6 +25,14 @@ pub const POLICIES: [(&str, &str, &str); 6] = [
     ),
 ];
 
+/// The names of a policy's arguments; none of an unknown policy.
+pub fn argument_names(policy: &str) -> impl Iterator<Item = &'static str> {
+    let listed = POLICIES.iter().find(|(name, ..)| *name == policy).map_or("", |(_, arguments, _)| arguments);
+    // What stands in brackets explains.
+    let names = listed.split('(').next().unwrap_or_default().split_whitespace();
+    names.map(|argument| argument.split('=').next().unwrap_or(argument))
+}
+
 /// `key=value` arguments, each to be taken once.
 struct Arguments<'a> {
     policy: &'a str,

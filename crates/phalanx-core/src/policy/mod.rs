@@ -10,7 +10,7 @@ mod random;
 
 use std::sync::Arc;
 
-pub use config::POLICIES;
+pub use config::{POLICIES, argument_names};
 pub use controller::Controller;
 pub use random::Random;
 

@@ -26,7 +26,9 @@ use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
 use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
-use crate::run::settings::{Section, any, at_least_one, choice, layers, optional, part, positive, section, share};
+use crate::run::settings::{
+    Section, any, at_least_one, choice, layers, optional, part, positive, section, share, steps_of_return,
+};
 use crate::stages::Stage;
 use crate::state::{Data, State};
 use crate::world::World;
@@ -109,7 +111,7 @@ section! {
         /// Whether values and advantages have heads of their own. False.
         dueling: bool = false, any;
         /// Rewards of a target before it bootstraps. 1.
-        n_step: usize = 1, at_least_one;
+        n_step: usize = 1, steps_of_return;
         /// Largest norm of a gradient. None.
         max_grad_norm: Option<f64> = None, optional(positive);
         /// Sizes of the hidden ReLU layers. [120, 84].
@@ -416,7 +418,10 @@ mod tests {
         };
         begins(DqnConfig { batch_size: usize::MAX, ..small() }, "run.batch_size is 18446744073709551615, but a batch");
         begins(DqnConfig { hidden: vec![1 << 40, 1 << 40], ..small() }, "agent.hidden is [1099511627776,");
-        begins(DqnConfig { n_step: usize::MAX, ..small() }, "run.buffer_size is 300, but the replay buffer");
+        assert_eq!(
+            message(DqnConfig { n_step: 1_000_001, ..small() }),
+            "agent.n_step is 1000001, but must be from 1 to 1000000"
+        );
     }
 
     #[test]

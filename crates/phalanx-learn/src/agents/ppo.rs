@@ -33,7 +33,7 @@ use crate::nn::{Optimizer, Rule, Schedule, clip_norm};
 use crate::random::{Purpose, Random};
 use crate::returns::Steps;
 use crate::run::settings::{
-    Complaint, Section, any, at_least_one, layers, not_negative, optional, positive, section, share,
+    Complaint, Section, any, at_least_one, epochs, layers, not_negative, optional, positive, section, share,
 };
 use crate::stages::Stage;
 use crate::state::State;
@@ -57,7 +57,7 @@ section! {
         /// Parts a roll-out is cut into for the updates of an epoch. 4.
         num_minibatches: usize = 4, at_least_one;
         /// Times a roll-out is learnt from. 4.
-        num_epochs: usize = 4, at_least_one;
+        num_epochs: usize = 4, epochs;
         /// How far the ratio of probabilities counts, and a value may move if `clip_vloss`. 0.2.
         clip_coef: f64 = 0.2, positive;
         /// Whether `clip_coef` falls linearly to 0, by update. False.

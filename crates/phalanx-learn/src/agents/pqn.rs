@@ -23,7 +23,7 @@ use crate::memory::Bytes;
 use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
 use crate::returns::Steps;
-use crate::run::settings::{Section, any, at_least_one, optional, part, positive, section, share};
+use crate::run::settings::{Section, any, at_least_one, epochs, optional, part, positive, section, share};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;
@@ -52,7 +52,7 @@ section! {
         /// Steps of each environment in a roll-out. 64.
         rollout_steps in "run": usize = 64, at_least_one;
         /// Times a roll-out is learnt from. 4.
-        num_epochs: usize = 4, at_least_one;
+        num_epochs: usize = 4, epochs;
         /// Parts a roll-out is cut into for the updates of an epoch. 16.
         num_minibatches: usize = 16, at_least_one;
         /// Largest norm of a gradient. 10.

@@ -39,14 +39,19 @@ impl Shape {
     }
 
     fn counted(&self) -> Bytes {
-        let Self { capacity, num_envs, obs_dim, flags, n_step, .. } = *self;
+        let Self { capacity, obs_dim, flags, .. } = *self;
         let reals = |count: usize, width: usize| Bytes::of::<f32>(&[count, width]);
         // Two observations, action, reward, discount, how it ended, and the next mask.
         let rows = reals(capacity, obs_dim).times(2).and(reals(capacity, 3));
         let rows = rows.and(Bytes::of::<u8>(&[capacity])).and(Bytes::of::<bool>(&[capacity, flags]));
-        // An observation, action and reward for each step of a window, and how many there are.
-        let windows = reals(num_envs, obs_dim).and(reals(num_envs, 2)).times(n_step).and(reals(num_envs, 1));
-        rows.and(windows)
+        rows.and(self.windows())
+    }
+
+    /// An observation, action and reward for each step of a window, and how many there are.
+    fn windows(&self) -> Bytes {
+        let Self { num_envs, obs_dim, n_step, .. } = *self;
+        let reals = |width: usize| Bytes::of::<f32>(&[num_envs, width]);
+        reals(obs_dim).and(reals(2)).times(n_step).and(reals(1))
     }
 }
 
@@ -85,6 +90,7 @@ impl Replay {
     /// If there is not enough memory, with the bytes that it would take.
     pub fn new(shape: Shape) -> Result<Self> {
         let Shape { capacity, num_envs, obs_dim, flags, n_step, .. } = shape;
+        shape.windows().require("agent.n_step", n_step, "the steps of the transitions that are not complete")?;
         shape.counted().require("run.buffer_size", capacity, "the replay buffer")?;
         Ok(Self {
             obs: vec![0.0; capacity * obs_dim],

@@ -12,6 +12,7 @@ pub use crate::agents::ppo::PpoConfig;
 pub use crate::agents::pqn::PqnConfig;
 use crate::error::Result;
 use crate::learner::Length;
+use crate::tabular::update::Algorithm;
 use crate::tabular::{self, Schedule};
 use crate::world::Sight;
 
@@ -40,8 +41,35 @@ pub enum AgentConfig {
     Classical(ClassicalConfig),
 }
 
-/// The agents that learn.
-const LEARNERS: [&str; 4] = ["ppo", "dqn", "pqn", "q_learning"];
+/// The agents that learn, those that are one of them with a setting after it.
+const LEARNERS: [&str; 8] = ["ppo", "dqn", "pqn", "q_learning", "sarsa", "expected_sarsa", "double_q", "tabular-fast"];
+
+/// What every run logs, besides [what it logs of evaluations](EVALUATION_TAGS).
+const TRAINING_TAGS: [&str; 8] = [
+    "charts/episodic_return",
+    "rollout/ep_rew_mean",
+    "charts/episodic_length",
+    "rollout/ep_len_mean",
+    "charts/episodic_cost",
+    "charts/SPS",
+    "time/fps",
+    "steps/env",
+];
+
+/// What evaluations log; costs only where there are constraints.
+const EVALUATION_TAGS: [&str; 11] = [
+    "eval/return/mean",
+    "eval/return/std",
+    "eval/return/min",
+    "eval/return/max",
+    "eval/return/best",
+    "eval/length/mean",
+    "eval/length/std",
+    "eval/length/min",
+    "eval/length/max",
+    "eval/termination_rate",
+    "eval/cost/mean",
+];
 
 impl AgentConfig {
     /// The agent of a name, with its defaults. `tabular-fast` is tabular learning with a high constant learning rate and
@@ -52,7 +80,10 @@ impl AgentConfig {
             "ppo" => Self::Ppo(PpoConfig::default()),
             "dqn" => Self::Dqn(DqnConfig::default()),
             "pqn" => Self::Pqn(PqnConfig::default()),
-            "q_learning" => Self::QLearning(tabular::Settings::default()),
+            "q_learning" | "sarsa" | "expected_sarsa" | "double_q" => Self::QLearning(tabular::Settings {
+                algorithm: algorithm_of(name).unwrap_or(Algorithm::QLearning),
+                ..tabular::Settings::default()
+            }),
             "tabular-fast" => Self::QLearning(tabular::Settings {
                 learning_rate: Schedule::Constant(0.3),
                 epsilon: Schedule::Exponential { start: 1.0, rate: 0.999, min: 0.05 },
@@ -110,6 +141,31 @@ impl AgentConfig {
         }
     }
 
+    /// Every tag that a run with it can log, the most usual first.
+    pub(crate) fn tags(&self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            Self::Ppo(_) => &[
+                "charts/learning_rate",
+                "losses/value_loss",
+                "losses/policy_loss",
+                "losses/entropy",
+                "losses/old_approx_kl",
+                "losses/approx_kl",
+                "losses/clipfrac",
+                "losses/explained_variance",
+            ],
+            Self::Dqn(_) | Self::Pqn(_) => {
+                &["charts/epsilon", "charts/learning_rate", "losses/td_loss", "losses/q_values"]
+            }
+            Self::QLearning(config) if config.learns_in_one_table() => {
+                &["charts/epsilon", "charts/learning_rate", "charts/staleness", "charts/staleness_max"]
+            }
+            Self::QLearning(_) => &["charts/epsilon", "charts/learning_rate"],
+            Self::Classical(_) => &[],
+        };
+        [&EVALUATION_TAGS, &TRAINING_TAGS[..], own].concat()
+    }
+
     /// How much of the past it sees.
     pub fn sight(&self) -> Sight {
         let (frames, actions) = match self {
@@ -145,6 +201,16 @@ impl AgentConfig {
     }
 }
 
+/// The algorithm that a name of tabular learning says.
+pub(crate) fn algorithm_of(name: &str) -> Option<Algorithm> {
+    match name {
+        "sarsa" => Some(Algorithm::Sarsa),
+        "expected_sarsa" => Some(Algorithm::ExpectedSarsa),
+        "double_q" => Some(Algorithm::DoubleQ),
+        _ => None,
+    }
+}
+
 impl fmt::Display for AgentConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -175,5 +241,7 @@ mod tests {
         let message = AgentConfig::new("ppoo").unwrap_err().to_string();
         assert!(message.starts_with("unknown agent 'ppoo'; did you mean 'ppo'"), "{message}");
         assert_eq!(AgentConfig::new("bang_bang").unwrap().name(), "bangbang");
+        let AgentConfig::QLearning(table) = AgentConfig::new("sarsa").unwrap() else { panic!("not tabular") };
+        assert_eq!(table.algorithm, Algorithm::Sarsa);
     }
 }

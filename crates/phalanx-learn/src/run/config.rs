@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use phalanx_core::error::Error as EngineError;
+use phalanx_core::policy::argument_names;
 use toml::{Table, Value};
 
-use super::agents::AgentConfig;
-use super::settings::{Passed, Section, Setting, any, at_least_one, checked, choice, optional, section, thread_count};
+use super::agents::{AgentConfig, algorithm_of};
+use super::settings::{
+    Passed, Section, Setting, any, at_least_one, checked, choice, optional, plain, section, thread_count,
+};
 use super::{files, presets};
 use crate::error::{Error, Result};
 
@@ -252,8 +255,15 @@ impl Config {
 
         let name = |section: &str| {
             let dotted = format!("{section}.name");
-            let given = overrides.iter().rev().find(|(key, _)| *key == section || *key == dotted);
-            let given = given.map(|(_, value)| (*value).to_owned());
+            // Of one spelling the last counts, but what two spellings say must be the same.
+            let spelt = |as_key: &str| overrides.iter().rev().find(|(key, _)| *key == as_key).map(|(_, value)| *value);
+            let given = match [spelt(section), spelt(&dotted)] {
+                [Some(one), Some(other)] if one != other => {
+                    let why = format!("is {other}, but {section} is {one}: give one of them");
+                    return Err(Error::setting(dotted, why));
+                }
+                [one, other] => one.or(other).map(str::to_owned),
+            };
             let table = || match file.get(section)? {
                 Value::Table(table) => table.get("name"),
                 value => Some(value),
@@ -270,7 +280,8 @@ impl Config {
             }
             Ok(name)
         };
-        let (env, agent) = (name("env")?, AgentConfig::new(&name("agent")?)?);
+        let (env, agent_name) = (name("env")?, name("agent")?);
+        let agent = AgentConfig::new(&agent_name)?;
 
         let mut config = Self {
             env: EnvConfig { name: env, settings: Passed::new() },
@@ -289,6 +300,12 @@ impl Config {
         of_file.map_err(|error| Error::damaged(path, "configuration", error.to_string()))?;
         let given = config.layer_of_texts(overrides.into_iter())?;
         config.apply(given, &mut total_timesteps)?;
+        if let (AgentConfig::QLearning(table), Some(algorithm)) = (&config.agent, algorithm_of(&agent_name))
+            && table.algorithm != algorithm
+        {
+            let why = format!("is {}, but agent is {agent_name}: give one of them", table.algorithm.name());
+            return Err(Error::setting("agent.algorithm", why));
+        }
         config.settle(total_timesteps)?;
         Ok(config)
     }
@@ -355,7 +372,9 @@ impl Config {
             [section] => Ok((section, name.to_owned())),
             [] => {
                 let context = format!("agent {}", self.agent);
-                Err(EngineError::unknown("key", name, Some(&context), keys.iter().map(|(_, key)| key)).into())
+                // Two sections have a name: by itself it would be refused.
+                let known = keys.iter().map(|(_, key)| *key).filter(|key| *key != "name");
+                Err(EngineError::unknown("key", name, Some(&context), known).into())
             }
             homes => {
                 let dotted: Vec<_> = homes.iter().map(|section| format!("{section}.{name}")).collect();
@@ -368,7 +387,11 @@ impl Config {
     fn keys(&self) -> Vec<(&'static str, &'static str)> {
         let agent = self.agent.section().map(Section::keys).unwrap_or_default();
         let fixed = [("env", "name"), ("agent", "name"), ("run", "total_timesteps")];
-        [&fixed, agent, self.run.keys(), self.log.keys()].concat()
+        let mut keys = [&fixed, agent, self.run.keys(), self.log.keys()].concat();
+        if let AgentConfig::Classical(law) = &self.agent {
+            keys.extend(argument_names(&law.policy).map(|key| ("agent", key)));
+        }
+        keys
     }
 
     /// Whether the engine knows the keys of a section.
@@ -548,10 +571,9 @@ impl Config {
 
     /// All settings as dotted keys with their values, for tables of hyper-parameters.
     pub fn flat(&self) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let keys = |(section, keys): (&String, &Value)| -> Vec<_> {
             let keys = keys.as_table().expect("sections are tables");
-            keys.iter().map(|(key, value)| (format!("{section}.{key}"), text(value))).collect()
+            keys.iter().map(|(key, value)| (format!("{section}.{key}"), plain(value))).collect()
         };
         self.table().iter().flat_map(keys).collect()
     }
@@ -732,11 +754,28 @@ mod tests {
         let AgentConfig::Classical(law) = &pid.agent else { panic!("not a law") };
         assert_eq!(law.arguments["kp"], "-1");
         assert_eq!(Config::from_toml(&pid.to_toml()).unwrap(), pid);
+        assert_eq!(create_config("CartPole-v1", "pid", &[("kp", "-1"), ("steps_per_env", "10")]).unwrap(), pid);
         // The engine knows the keys of its control laws, and none of ours matter there.
         let law =
             create_config("CartPole-v1", "pid", &[("agent.lr_decay_steps", "1"), ("steps_per_env", "10")]).unwrap();
         assert!(law.flat().contains(&("agent.lr_decay_steps".to_owned(), "1".to_owned())));
         assert!(pid.flat().contains(&("agent.kp".to_owned(), "-1".to_owned())));
+    }
+
+    #[test]
+    fn an_agent_has_one_name() {
+        let refused = |agent, key, value| {
+            create_config("TicTacToe-v0", agent, &[(key, value), ("steps_per_env", "9")]).unwrap_err().to_string()
+        };
+        assert_eq!(refused("ppo", "agent", "dqn"), "agent.name is ppo, but agent is dqn: give one of them");
+        assert_eq!(
+            refused("sarsa", "algorithm", "double_q"),
+            "agent.algorithm is double_q, but agent is sarsa: give one of them"
+        );
+        let said = refused("q_learning", "table", "spase");
+        assert!(said.contains("'auto'") && said.ends_with("did you mean 'sparse'?"), "{said}");
+        let sarsa = create_config("TicTacToe-v0", "sarsa", &[("steps_per_env", "9")]).unwrap();
+        assert_eq!(Config::from_toml(&sarsa.to_toml()).unwrap(), sarsa);
     }
 
     #[test]

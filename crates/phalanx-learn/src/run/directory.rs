@@ -89,11 +89,11 @@ impl RunDirectory {
         files::remove_unfinished(&self.path)
     }
 
-    /// Takes back that the run has come to its end after `global_step` steps, because it is to be longer; only for who
-    /// holds the [`lock`](Self::lock).
+    /// Takes back that the run has come to its end, because it is to be longer; it goes on from the checkpoint in `from`,
+    /// of `global_step` steps. Only for who holds the [`lock`](Self::lock).
     ///
     /// Killed on the way, it is a run that lacks its results, of one length or the other: either goes on.
-    pub(crate) fn make_longer(&self, config: &Config, global_step: u64, _: &Lock) -> Result<()> {
+    pub(crate) fn make_longer(&self, config: &Config, from: &Path, global_step: u64, _: &Lock) -> Result<()> {
         let missing_is_fine = |path: &Path, done: io::Result<()>| match done {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path)(error)),
             _ => Ok(()),
@@ -101,8 +101,10 @@ impl RunDirectory {
         let results = self.path.join(RESULTS);
         missing_is_fine(&results, fs::remove_file(&results))?;
         let at = |name: &str| checkpoint::path_of(&self.checkpoints(), name);
-        let (last, step) = (at(checkpoint::FINAL), at(&checkpoint::step_name(global_step)));
-        missing_is_fine(&last, fs::rename(&last, step))?;
+        let (end, step) = (at(checkpoint::FINAL), at(&checkpoint::step_name(global_step)));
+        // One that it does not go on from is damaged, or was overtaken.
+        let done = if from == end { fs::rename(&end, step) } else { fs::remove_file(&end) };
+        missing_is_fine(&end, done)?;
         files::replace(&self.path.join(CONFIG), |file| file.write_all(config.to_toml().as_bytes()))
     }
 

@@ -31,6 +31,35 @@ impl MetricsLog {
         })
     }
 
+    /// What is wrong with the files of a run that has logged up to `global_step`, a sentence each: those that are wanted
+    /// and gone, and those that end before.
+    pub(crate) fn missing(folder: &Path, csv: bool, jsonl: bool, global_step: u64) -> Vec<String> {
+        let of_line = |line: &str| serde_json::from_str::<Value>(line).ok()?[FIRST[0]].as_u64();
+        let of_row = |line: &str| line.split(',').next()?.parse::<u64>().ok();
+        let last = |path: &Path, step: &dyn Fn(&str) -> Option<u64>| {
+            // What cannot be read is said by who opens it.
+            let bytes = files::read(path).ok()?;
+            let text = String::from_utf8_lossy(&bytes);
+            // A torn last row will be dropped.
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            Some(whole.lines().filter_map(step).max().unwrap_or(0))
+        };
+        let lacking = |(name, wanted, step): (&str, bool, &dyn Fn(&str) -> Option<u64>)| {
+            let path = folder.join(name);
+            let end = match (wanted, path.exists()) {
+                (false, _) => return None,
+                (true, false) => return Some(format!("{} is gone: it begins anew", path.display())),
+                (true, true) => last(&path, step)?,
+            };
+            let gap =
+                format!("ends at step {end}, though the run has logged step {global_step}: what is between is lost");
+            (end < global_step).then(|| format!("{} {gap}", path.display()))
+        };
+        let files: [(_, _, &dyn Fn(&str) -> Option<u64>); 2] =
+            [("metrics.csv", csv, &of_row), ("metrics.jsonl", jsonl, &of_line)];
+        files.into_iter().filter_map(lacking).collect()
+    }
+
     /// Adds a row: seconds since 1970 and the values of tags, those of no row before included.
     pub fn log(&mut self, global_step: u64, wall_time: f64, values: &[(&str, f64)]) -> Result<()> {
         if let Some(csv) = &mut self.csv {
@@ -218,6 +247,22 @@ mod tests {
         (4..=6).for_each(|step| row(&mut log, step));
         assert_eq!(fs::read(csv).unwrap(), fs::read(straight_csv).unwrap());
         assert_eq!(fs::read(jsonl).unwrap(), fs::read(straight_jsonl).unwrap());
+    }
+
+    #[test]
+    fn what_is_missing_of_a_log_is_said() {
+        let (folder, csv, jsonl) = folder();
+        let mut log = MetricsLog::open(folder.path(), true, true, 0).unwrap();
+        (1..=5).for_each(|step| log.log(step, 1.0, &[(LOSS, 0.5)]).unwrap());
+        let missing = || MetricsLog::missing(folder.path(), true, true, 5);
+        assert!(missing().is_empty(), "{:?}", missing());
+        fs::remove_file(csv).unwrap();
+        let rows = fs::read_to_string(&jsonl).unwrap();
+        fs::write(&jsonl, &rows[..rows.len() - 3]).unwrap();
+        let found = missing();
+        assert!(found[0].ends_with("metrics.csv is gone: it begins anew"), "{found:?}");
+        assert!(found[1].contains("metrics.jsonl ends at step 4, though the run has logged step 5"), "{found:?}");
+        assert!(MetricsLog::missing(folder.path(), false, false, 5).is_empty());
     }
 
     #[test]

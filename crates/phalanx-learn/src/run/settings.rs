@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_core::error::did_you_mean;
 use toml::Value;
 
 use crate::error::{Error, Result};
@@ -13,6 +14,14 @@ use crate::error::{Error, Result};
 pub(crate) trait Setting: Sized {
     /// What a value must be: `a number`.
     fn kind() -> String;
+    /// The names there are, of a type that is a choice between names.
+    fn names() -> &'static [&'static str] {
+        &[]
+    }
+    /// The smallest and the largest value, of a type that has such.
+    fn ends() -> Option<(Self, String)> {
+        None
+    }
     /// The value, if it is of this type.
     fn read(value: &Value) -> Option<Self>;
     /// The value as a file has it; [`Setting::read`] reads it back.
@@ -24,6 +33,9 @@ macro_rules! whole_numbers {
         impl Setting for $type {
             fn kind() -> String {
                 "a whole number".to_owned()
+            }
+            fn ends() -> Option<(Self, String)> {
+                Some((Self::MIN, format!("from {} to {}", Self::MIN, Self::MAX)))
             }
             fn read(value: &Value) -> Option<Self> {
                 match value {
@@ -106,6 +118,12 @@ impl<T: Setting> Setting for Option<T> {
     fn kind() -> String {
         format!("{} or none", T::kind())
     }
+    fn names() -> &'static [&'static str] {
+        T::names()
+    }
+    fn ends() -> Option<(Self, String)> {
+        T::ends().map(|(least, range)| (Some(least), range))
+    }
     fn read(value: &Value) -> Option<Self> {
         if value.as_str() == Some("none") { Some(None) } else { T::read(value).map(Some) }
     }
@@ -138,6 +156,26 @@ pub(crate) fn at_least_one<T: PartialOrd + From<u8>>(value: &T) -> Complaint {
 /// More threads than any machine has: starting them would take the system down before it fails.
 pub(crate) fn thread_count(value: &usize) -> Complaint {
     (!(1..=4096).contains(value)).then_some("from 1 to 4096")
+}
+
+/// So many that a higher number can only be a mistake: a run would not come to its first checkpoint.
+pub(crate) fn epochs(value: &usize) -> Complaint {
+    (!(1..=10_000).contains(value)).then_some("from 1 to 10000")
+}
+
+/// Steps of a return. Longer than any episode that is looked at as a whole.
+pub(crate) fn steps_of_return(value: &usize) -> Complaint {
+    (!(1..=1_000_000).contains(value)).then_some("from 1 to 1000000")
+}
+
+/// A value as the command line and tables have it: texts without quotation marks, and numbers that are very small or
+/// very large with an exponent. [`Setting::read`] takes it back.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Float(number) if number.is_finite() => format!("{number:?}"),
+        value => value.to_string(),
+    }
 }
 
 pub(crate) fn positive(value: &f64) -> Complaint {
@@ -174,7 +212,14 @@ pub(crate) fn checked<T: Setting>(
 ) -> Result<T> {
     let wrong =
         |allowed: &str| Error::setting(format!("{section}.{key}"), format!("is {value}, but must be {allowed}"));
-    let read = T::read(value).ok_or_else(|| wrong(&T::kind()))?;
+    let read = T::read(value).ok_or_else(|| {
+        // The range, too: -1 is a whole number, and told that it must be one nobody knows what to change.
+        let range = T::ends().map(|(least, all)| check(&least).map_or(all, str::to_owned));
+        let range = range.map(|range| format!(", {range}")).unwrap_or_default();
+        let meant = value.as_str().and_then(|name| did_you_mean(name, T::names()));
+        let meant = meant.map(|meant| format!("; {meant}")).unwrap_or_default();
+        wrong(&format!("{}{range}{meant}", T::kind()))
+    })?;
     check(&read).map_or(Ok(read), |allowed| Err(wrong(allowed)))
 }
 
@@ -241,7 +286,10 @@ macro_rules! choice {
 
         impl $crate::run::settings::Setting for $name {
             fn kind() -> String {
-                format!("one of {}", [$(concat!("'", $text, "'")),*].join(", "))
+                format!("one of '{}'", Self::names().join("', '"))
+            }
+            fn names() -> &'static [&'static str] {
+                &[$($text, $($alias,)*)*]
             }
             fn read(value: &toml::Value) -> Option<Self> {
                 match value.as_str()? {
@@ -263,6 +311,21 @@ pub type Passed = BTreeMap<String, String>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_range() {
+        let wrong = |value: i64, check: fn(&u64) -> Complaint| {
+            checked::<u64>("run", "key", &Value::Integer(value), check).unwrap_err().to_string()
+        };
+        assert_eq!(wrong(-1, at_least_one), "run.key is -1, but must be a whole number, at least 1");
+        assert_eq!(wrong(-1, any), "run.key is -1, but must be a whole number, from 0 to 18446744073709551615");
+    }
+
+    #[test]
+    fn small_numbers_have_exponents() {
+        let plain = |number| plain(&Value::Float(number));
+        assert_eq!([1e-20, 0.001, 1.0, 0.5].map(plain), ["1e-20", "0.001", "1.0", "0.5"]);
+    }
 
     #[test]
     fn numbers_are_read_as_what_they_are() {

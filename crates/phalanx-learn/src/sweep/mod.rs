@@ -32,25 +32,10 @@ use self::parameter::Parameter;
 use crate::error::{Error, Result};
 use crate::random::{Purpose, Random};
 use crate::run::config::{self, Config, Presets};
-use crate::run::settings::{Section, Setting, any, at_least_one, choice, optional, section};
+use crate::run::settings::{self, Section, Setting, any, at_least_one, choice, optional, section};
 
 /// More runs than anybody waits for.
 const MOST_RUNS: usize = 100_000;
-
-/// What evaluations log; the tags of training depend on the agent.
-const EVALUATION_TAGS: [&str; 11] = [
-    "eval/return/mean",
-    "eval/return/std",
-    "eval/return/min",
-    "eval/return/max",
-    "eval/return/best",
-    "eval/length/mean",
-    "eval/length/std",
-    "eval/length/min",
-    "eval/length/max",
-    "eval/termination_rate",
-    "eval/cost/mean",
-];
 
 choice! {
     /// How configurations are chosen.
@@ -171,9 +156,10 @@ impl Configuration {
     }
 }
 
-/// A value as the command line and tables have it: texts without quotation marks.
+/// A value as the command line and tables have it: texts without quotation marks, and numbers that are very small or
+/// very large with an exponent.
 pub fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    settings::plain(value)
 }
 
 impl Plan {
@@ -228,6 +214,11 @@ impl Plan {
                 let why = "and log.jsonl are both false, but the metric is read from one of these logs";
                 return Err(refuse(Error::setting("log.csv", why)));
             }
+            let tags = config.agent.tags();
+            if !tags.contains(&settings.metric.as_str()) {
+                let agent = format!("agent {}", config.agent);
+                return Err(refuse(EngineError::unknown("metric", &settings.metric, Some(&agent), tags).into()));
+            }
             configurations.push(Configuration { values, config });
         }
         let seeds = match settings.seeds {
@@ -267,9 +258,6 @@ fn read_settings(table: Table) -> Result<SweepConfig> {
             return Err(EngineError::unknown("key", &key, Some("section sweep"), known).into());
         }
         settings.set("sweep", &key, &value)?;
-    }
-    if settings.metric.starts_with("eval/") && !EVALUATION_TAGS.contains(&settings.metric.as_str()) {
-        return Err(EngineError::unknown("metric", &settings.metric, None, EVALUATION_TAGS).into());
     }
     if settings.method == Method::Grid {
         let useless = [("sweep.samples", settings.samples.is_some()), ("sweep.seed", settings.seed.is_some())];
@@ -476,7 +464,10 @@ mod tests {
             ("method = \"random\"", "sweep.samples is missing"),
             ("method = \"random\"\nsamples = 2", "nothing to draw"),
             ("jobs = 0", "sweep.jobs is 0, but must be at least 1"),
-            ("metric = \"eval/retrun/mean\"", "unknown metric 'eval/retrun/mean'; did you mean 'eval/return/mean'"),
+            (
+                "metric = \"eval/retrun/mean\"",
+                "unknown metric 'eval/retrun/mean' for agent ppo; did you mean 'eval/return/mean'",
+            ),
             ("[sweep.parameters]\nagent.gama = [0.9]", "unknown key 'gama'"),
             ("[sweep.parameters]\nagent.gamma = []", "is an empty list"),
             ("[sweep.parameters]\nagent.gamma = [0.9, 0.9]", "lists 0.9 twice"),

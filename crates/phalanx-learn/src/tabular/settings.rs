@@ -125,7 +125,7 @@ impl Settings {
     }
 
     /// Whether several workers change the same values at the same time.
-    pub(super) fn learns_in_one_table(&self) -> bool {
+    pub(crate) fn learns_in_one_table(&self) -> bool {
         !self.deterministic && self.shared
     }
 

@@ -6,6 +6,7 @@ use phalanx_core::batch::{Autoreset, BatchConfig};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::safety::{Constraint, SafetyMode};
+use phalanx_core::space::ActionMask;
 
 use super::MakeBatch;
 use crate::agents::dqn::Dqn;
@@ -99,6 +100,16 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
         }
         AgentConfig::Classical(agent) => {
             let world = world()?;
+            let spec = world.spec();
+            if spec.action_mask != ActionMask::None && matches!(agent.policy.as_str(), "pid" | "bangbang" | "periodic")
+            {
+                let why = format!(
+                    "is {}, which cannot play {}: it knows a high and a low action, not which ones are legal; take random or \
+                     an agent that learns",
+                    agent.policy, spec.name
+                );
+                return Err(Error::setting("agent.name", why));
+            }
             let arguments: Vec<_> = agent.arguments.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             let policy = Policy::parse(&agent.policy, &arguments, world.spec())?;
             Box::new(Classical::new(policy, world, seed)?)

@@ -199,6 +199,13 @@ fn the_tags_of_a_log_are_those_of_the_reference() {
             text.lines().flat_map(|line| row(line).into_iter().map(|(tag, _)| tag)).collect();
         let expected = always.iter().chain(own).map(|tag| (*tag).to_owned()).collect();
         assert_eq!(found, expected, "{agent}");
+        // What a sweep can be judged by, costs aside where there are no constraints.
+        let known: std::collections::BTreeSet<_> = config.agent.tags().into_iter().collect();
+        let of_steps = ["global_step", "wall_time"];
+        let logged: std::collections::BTreeSet<_> =
+            found.iter().map(String::as_str).filter(|tag| !of_steps.contains(tag)).collect();
+        assert!(known.difference(&logged).all(|tag| costs.contains(tag)), "{agent}: {known:?}");
+        assert!(logged.is_subset(&known), "{agent}: {logged:?}");
     }
 }
 
@@ -280,6 +287,29 @@ fn a_run_can_be_made_longer() {
         let found = TrainingResults::load(&path).unwrap();
         assert_eq!(metrics(&found), metrics(&longer));
     }
+}
+
+/// What is there is taken apart only when the longer run begins, and never the checkpoint that it begins with.
+#[test]
+fn making_a_run_longer_loses_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let config = dqn(&[("checkpoint_frequency", "50"), ("save_agent_checkpoint", "true")]);
+    let path = trained(&config, TrainOptions { root: Some(root.path()), ..TrainOptions::default() }).run_dir.unwrap();
+    let steps_per_env = Some(2 * config.run.steps_per_env);
+    let before = (checkpoints(&path), load_run(&path).unwrap().results.is_some());
+    let refused = |_: &BatchConfig| Err(phalanx_core::Error::Setup("not here".to_owned()));
+    let options = TrainOptions { steps_per_env, ..TrainOptions::default() };
+    assert!(resume(&path, &refused, options).is_err());
+    assert_eq!((checkpoints(&path), load_run(&path).unwrap().results.is_some()), before);
+
+    let end = checkpoint::path_of(&path.join("checkpoints"), checkpoint::FINAL);
+    std::fs::write(&end, b"damaged").unwrap();
+    let good = load_run(&path).unwrap().last_checkpoint().unwrap().unwrap();
+    let mut at_once = |_: &Progress| false;
+    let options = TrainOptions { steps_per_env, observer: Some(&mut at_once), ..TrainOptions::default() };
+    assert!(!resume(&path, &cart_pole, options).unwrap().complete);
+    assert_eq!(checkpoint::Checkpoint::read(&good.path).unwrap(), good.checkpoint);
+    assert!(!end.exists());
 }
 
 #[test]

@@ -259,12 +259,15 @@ fn curve(args: &PlotArgs, run: &Path) -> Result<Curve, Failure> {
 fn figure(args: &PlotArgs, lines: &[(Group, Vec<Datum>)]) -> Plot {
     let title = args.title.clone().unwrap_or_else(|| curves::title(lines.iter().map(|(group, _)| group)));
     let mut layers = Vec::new();
-    for (series, (_, line)) in lines.iter().enumerate() {
+    // A single point has no band: it gets a bar.
+    let has_band = |line: &[Datum]| line.len() > 1;
+    for (series, (_, line)) in lines.iter().enumerate().filter(|(_, (_, line))| has_band(line)) {
         layers.push(Layer::line("", series, line.clone()).form(Form::Band).marker(Marker::None));
     }
     for (series, (group, line)) in lines.iter().enumerate() {
-        // The band shows the intervals.
-        let bare: Vec<Datum> = line.iter().map(|datum| Datum::new(datum.x, datum.y)).collect();
+        // A band shows the intervals.
+        let bare: Vec<Datum> =
+            if has_band(line) { line.iter().map(|datum| Datum::new(datum.x, datum.y)).collect() } else { line.clone() };
         let marker = if bare.len() <= MOST_MARKS { Marker::of_series(series) } else { Marker::None };
         let seeds = match group.curves.len() {
             1 => "1 seed".to_owned(),
@@ -273,11 +276,14 @@ fn figure(args: &PlotArgs, lines: &[(Group, Vec<Datum>)]) -> Plot {
         layers.push(Layer::line(format!("{} ({seeds})", group.name), series, bare).marker(marker));
     }
     let several = lines.iter().any(|(group, _)| group.curves.len() > 1);
-    let note = match (several, args.interval) {
-        (false, _) => String::new(),
-        (true, IntervalKind::T) => "lines: mean over seeds; bands: its 95 % t interval".to_owned(),
-        (true, IntervalKind::Bootstrap) => "lines: mean over seeds; bands: its 95 % bootstrap interval".to_owned(),
+    let kind = match args.interval {
+        IntervalKind::T => "t",
+        IntervalKind::Bootstrap => "bootstrap",
     };
+    let drawn = if lines.iter().any(|(_, line)| has_band(line)) { ("lines", "bands") } else { ("points", "bars") };
+    let (mean, shown) = drawn;
+    let note =
+        if several { format!("{mean}: mean over seeds; {shown}: its 95 % {kind} interval") } else { String::new() };
     let end = lines.iter().flat_map(|(_, line)| line).map(|datum| datum.x).fold(0.0, f64::max);
     let x = PlotAxis::linear(args.x.label());
     // No longer than the runs, if they had a length.

@@ -170,6 +170,19 @@ impl<'a> Report<'a> {
 
 /// Five significant digits are more than seeds agree in.
 fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-4 {
+        return format!("{value:.4e}");
+    }
     let decimals = if value == 0.0 { 0 } else { (4 - value.abs().log10().floor() as i32).clamp(0, 9) as usize };
     format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        assert_eq!([0.0, 123.456, 0.5, 1e-20].map(number), ["0", "123.46", "0.50000", "1.0000e-20"]);
+    }
 }
