@@ -320,8 +320,8 @@ impl<'a> Trainer<'a> {
                 return Ok(false);
             }
             total = self.progress.total;
-            let goes_on = watch(&self.progress) && !self.stop.is_wanted();
-            if !goes_on && step < total {
+            let goes_on = watch(&self.progress);
+            if step < total && (!goes_on || self.stop.is_wanted()) {
                 return Ok(false);
             }
         }
