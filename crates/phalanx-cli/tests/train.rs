@@ -566,7 +566,7 @@ fn bad_settings_and_runs_get_one_sentence() {
         (vec!["train", "env=CartPole-v1", "agent=ppo", "run.num_envs=-1"], "a whole number, at least 1"),
         (vec!["train", "env=CartPole-v1", "agent=dqn", "agent.n_step=1000000000000"], "agent.n_step is 1000000000000"),
         (vec!["train", "env=CartPole-v1", "agent=ppo", "agent.num_epochs=100000"], "from 1 to 10000"),
-        (vec!["train", "env=TicTacToe-v0", "agent=pid"], "cannot play TicTacToe-v0"),
+        (vec!["train", "env=TicTacToe-v0", "agent=pid", "run.total_timesteps=100"], "cannot play TicTacToe-v0"),
         (vec!["train", "env=TicTacToe-v0", "agent=q_learning", "env.opponent=perfct"], "did you mean 'perfect'"),
         (vec!["train", "env=Pendulum-v1", "agent=pqn", "run.eval_frequency=100"], "discrete"),
         (vec!["evaluate", "nowhere"], "there is no such folder"),

@@ -34,9 +34,11 @@ impl MetricsLog {
     /// What is wrong with the files of a run that has logged up to `global_step`, a sentence each: those that are wanted
     /// and gone, and those that end before.
     pub(crate) fn missing(folder: &Path, csv: bool, jsonl: bool, global_step: u64) -> Vec<String> {
-        let of_line = |line: &str| serde_json::from_str::<Value>(line).ok()?[FIRST[0]].as_u64();
-        let of_row = |line: &str| line.split(',').next()?.parse::<u64>().ok();
-        let last = |path: &Path, step: &dyn Fn(&str) -> Option<u64>| {
+        /// The step of a row.
+        type StepOf = fn(&str) -> Option<u64>;
+        let of_line: StepOf = |line| serde_json::from_str::<Value>(line).ok()?[FIRST[0]].as_u64();
+        let of_row: StepOf = |line| line.split(',').next()?.parse::<u64>().ok();
+        let last = |path: &Path, step: StepOf| {
             // What cannot be read is said by who opens it.
             let bytes = files::read(path).ok()?;
             let text = String::from_utf8_lossy(&bytes);
@@ -44,7 +46,7 @@ impl MetricsLog {
             let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
             Some(whole.lines().filter_map(step).max().unwrap_or(0))
         };
-        let lacking = |(name, wanted, step): (&str, bool, &dyn Fn(&str) -> Option<u64>)| {
+        let lacking = |(name, wanted, step): (&str, bool, StepOf)| {
             let path = folder.join(name);
             let end = match (wanted, path.exists()) {
                 (false, _) => return None,
@@ -55,8 +57,7 @@ impl MetricsLog {
                 format!("ends at step {end}, though the run has logged step {global_step}: what is between is lost");
             (end < global_step).then(|| format!("{} {gap}", path.display()))
         };
-        let files: [(_, _, &dyn Fn(&str) -> Option<u64>); 2] =
-            [("metrics.csv", csv, &of_row), ("metrics.jsonl", jsonl, &of_line)];
+        let files = [("metrics.csv", csv, of_row), ("metrics.jsonl", jsonl, of_line)];
         files.into_iter().filter_map(lacking).collect()
     }
 
