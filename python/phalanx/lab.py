@@ -337,7 +337,7 @@ class SuiteReport:
 
 
 def run_suite(
-    categories: Sequence[str] = ("all",),
+    categories: Sequence[str] | str = ("all",),
     *,
     baseline: FilePath | None = None,
     compare_baseline: bool = False,
@@ -364,7 +364,7 @@ def run_suite(
             and show less.
     """
     arguments = [os.fspath(command(binary)), "bench", "suite", "--json", "--output-dir", os.fspath(output_dir)]
-    arguments += ["--categories", *categories]
+    arguments += ["--categories", *([categories] if isinstance(categories, str) else categories)]
     for flag, number in (("--pairs", pairs), ("--samples", samples), ("--sample-ms", sample_ms)):
         arguments += [] if number is None else [flag, str(number)]
     arguments += [] if baseline is None else ["--baseline", os.fspath(baseline)]
@@ -374,7 +374,9 @@ def run_suite(
     exit_code, printed, told = _run(arguments, verbose)
     if not printed.strip():
         why = f": {told.strip()}" if told.strip() else ""
-        raise RuntimeError(f"the suite ended with exit code {exit_code}{why}")
+        # What was asked for is wrong, or what was done failed.
+        kind = ValueError if exit_code == 2 else RuntimeError
+        raise kind(f"the suite ended with exit code {exit_code}{why}")
     return SuiteReport(json.loads(printed), exit_code)
 
 

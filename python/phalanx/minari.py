@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -10,6 +13,7 @@ import minari
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from minari.data_collector import EpisodeBuffer
+from minari.storage.datasets_root_dir import get_dataset_path
 
 from phalanx.infos import check_sparse
 from phalanx.native import Spec
@@ -20,8 +24,8 @@ from phalanx.vector import PhalanxVectorEnv
 class EpisodeRecorder:
     """Cuts the stream of a vector environment into episodes, each with one observation more than actions.
 
-    Call `reset` and `step` with what the environment's calls of that name returned. Episodes must begin by themselves,
-    in the next step or in the same one.
+    Call `reset` with the first observations, and with the seed if there is one, and `step` with the actions and what the
+    environment's step returned. Episodes must begin by themselves, in the next step or in the same one.
     """
 
     def __init__(self, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
@@ -43,6 +47,10 @@ class EpisodeRecorder:
     ) -> None:
         if "final_obs_dense" in infos:
             raise ValueError("recording needs info['final_obs'], which an environment with final_obs_dense=True has not")
+        if not all(episode.observations for episode in self._open):
+            raise RuntimeError("no episode has begun: call reset first")
+        if len(actions) != len(self._open):
+            raise ValueError(f"there are {len(actions)} actions, but {len(self._open)} environments")
         for env, episode in enumerate(self._open):
             if episode.terminations and (episode.terminations[-1] or episode.truncations[-1]):
                 # This call began an episode and made no step.
@@ -121,24 +129,43 @@ def export(
     random policy is taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold
     from which the task counts as solved, if it has one.
     """
+    if not re.search(r"-v\d+$", dataset_id):
+        raise ValueError(f"the dataset id is {dataset_id!r}, but must end in a version, such as -v0")
     if isinstance(episodes, RolloutResult):
         episodes = episodes_of(episodes)
+    if not isinstance(episodes, list) or not all(isinstance(episode, EpisodeBuffer) for episode in episodes):
+        raise TypeError("episodes must be a recorded roll-out or a list of EpisodeBuffer")
+    if not episodes:
+        raise ValueError("there is no finished episode to export")
     env_id, env_kwargs = Spec.of(env_id).id, dict(env_kwargs or {})
     env = gymnasium.make(f"phalanx/{env_id}", **env_kwargs)
+    space = metadata.get("observation_space", env.observation_space)
+    for episode in episodes:
+        found = np.shape(episode.observations)[1:]
+        if found != space.shape:
+            raise ValueError(f"the observations have shape {found}, but those of {env_id} have {space.shape}")
     if ref_min_score is None:
         ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0, **env_kwargs).return_mean
     if ref_max_score is None and env.spec is not None:
         ref_max_score = env.spec.reward_threshold
-    return minari.create_dataset_from_buffers(
-        dataset_id=dataset_id,
-        buffer=episodes,
-        env=env,
-        ref_min_score=ref_min_score,
-        ref_max_score=ref_max_score,
-        data_format=data_format,
-        jpeg_encoding=False,
-        **{"algorithm_name": "unknown", "code_permalink": "", "author": "", "author_email": "", **metadata},
-    )
+    path = Path(get_dataset_path(dataset_id))
+    is_new = not path.exists()
+    try:
+        return minari.create_dataset_from_buffers(
+            dataset_id=dataset_id,
+            buffer=episodes,
+            env=env,
+            ref_min_score=ref_min_score,
+            ref_max_score=ref_max_score,
+            data_format=data_format,
+            jpeg_encoding=False,
+            **{"algorithm_name": "unknown", "code_permalink": "", "author": "", "author_email": "", **metadata},
+        )
+    except BaseException:
+        # Minari makes the folder first, which would be in the way of another try.
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def record(env: PhalanxVectorEnv, policy: Any, steps: int, seed: int = 0) -> list[EpisodeBuffer]:

@@ -158,8 +158,13 @@ class Native:
         """Steps that environments have made; starting an episode is none."""
         return self._engine.steps
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of what a state consists of."""
+        return Spec(self._engine.spec()).state_names
+
     def state(self) -> npt.NDArray[np.float64]:
-        """The state of each environment, a row each, in the order of `state_names`."""
+        """The state of each environment, a row each, in the order of :attr:`state_names`."""
         return self._engine.state()
 
     def set_state(self, states: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> None:
@@ -168,7 +173,7 @@ class Native:
         Environments that were never reset are reset first, so that what follows is as random as after a reset.
         """
         rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
-        chosen = None if mask is None else np.asarray(mask, np.bool_).tolist()
+        chosen = self._flags(mask)
         if self._engine.needs_seed:
             self._engine.reset(fresh_seed())
         self._engine.set_state(rows, chosen)
@@ -190,7 +195,17 @@ class Native:
 
         Any other snapshot is refused with a `ValueError`, and nothing changes.
         """
-        self._engine.restore(bytes(snapshot), None if mask is None else np.asarray(mask, np.bool_).tolist())
+        self._engine.restore(bytes(snapshot), self._flags(mask))
+
+    def _flags(self, mask: npt.ArrayLike | None) -> list[bool] | None:
+        """A mask as the engine takes it. Numbers could be meant as indices."""
+        if mask is None:
+            return None
+        flags = np.asarray(mask)
+        if flags.dtype != np.bool_ or flags.ndim != 1:
+            raise TypeError(f"the mask has shape {flags.shape} and dtype {flags.dtype}, but must be a row of bool")
+        chosen: list[bool] = flags.tolist()
+        return chosen
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")}

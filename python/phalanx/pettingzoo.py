@@ -61,6 +61,8 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         self.agent_selection = self._selector.reset()
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
+        if agent not in AGENTS:
+            raise ValueError(f"there is no agent {agent!r}, only {' and '.join(AGENTS)}")
         own = 1 if agent == AGENTS[0] else 2
         # Rows of ours are columns of theirs, so that square i is cell (i % 3, i // 3).
         board = self._cells.reshape(3, 3)
@@ -70,13 +72,15 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         return {"observation": planes.transpose(1, 0, 2), "action_mask": mask.astype(np.int8)}
 
     def step(self, action: int | None) -> None:
+        if not hasattr(self, "agent_selection"):
+            raise RuntimeError("the game has not begun: call reset first")
         if self.terminations[self.agent_selection] or self.truncations[self.agent_selection]:
             self._was_dead_step(action)
             return
         mover = self.agent_selection
         other = AGENTS[1 - AGENTS.index(mover)]
-        assert action is not None, "a live agent must move"
-        cell = int(action) % 3 * 3 + int(action) // 3
+        square = _square(action)
+        cell = square % 3 * 3 + square // 3
         was_taken = bool(self._cells[cell] != 0)
         obs, reward, terminated, _, _ = self._game.step(cell)
         self._cells = obs[:9]
@@ -98,6 +102,18 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
 
     def close(self) -> None:
         self._game.close()
+
+
+def _square(action: Any) -> int:
+    """The square that a live agent means."""
+    if isinstance(action, bool | np.bool_) or not isinstance(action, int | np.integer | np.ndarray):
+        raise TypeError(f"the action is {action!r}, but a live agent must choose a square by a whole number from 0 to 8")
+    if isinstance(action, np.ndarray) and (action.size != 1 or not np.issubdtype(action.dtype, np.integer)):
+        raise TypeError(f"the action has shape {action.shape} and dtype {action.dtype}, but must be one whole number")
+    square = int(action.item() if isinstance(action, np.ndarray) else action)
+    if not 0 <= square < 9:
+        raise ValueError(f"the action is {square}, but squares are from 0 to 8")
+    return square
 
 
 def env(render_mode: str | None = None) -> TicTacToe:

@@ -28,10 +28,11 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
     def reset(self) -> Any:
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
         options = self._options[0] if self._options else None
-        obs, infos = self.env.reset(seed=seeds, options=options)
-        self.reset_infos = _split(infos, self.num_envs)
+        # Also if they are refused, so that the next reset is not.
         self._reset_seeds()
         self._reset_options()
+        obs, infos = self.env.reset(seed=seeds, options=options)
+        self.reset_infos = _split(infos, self.num_envs)
         return obs
 
     def step_async(self, actions: Any) -> None:
@@ -107,6 +108,8 @@ def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> Pha
         env = PhalanxVectorEnv(env, num_envs, **{"autoreset_mode": "SameStep", **kwargs})
     elif kwargs or num_envs != 1:
         raise TypeError("num_envs and keywords are for environments that are made here, from an id")
+    elif not isinstance(env, PhalanxVectorEnv):
+        raise TypeError(f"to_sb3 needs an id or what phalanx.make_vec makes, not {type(env).__name__}")
     if env.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP:
         env = env._like(AutoresetMode.SAME_STEP)
     return PhalanxVecEnv(env)

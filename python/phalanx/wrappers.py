@@ -68,6 +68,8 @@ class StateInfo(VectorWrapper):
     def __init__(self, env: VectorEnv, names: Iterable[str] | None = None) -> None:
         super().__init__(env)
         inner: Any = env.unwrapped
+        if not hasattr(inner, "_spec"):
+            raise TypeError(f"StateInfo needs a vector environment of Phalanx, not {type(inner).__name__}")
         known: tuple[str, ...] = inner._spec.state_names
         chosen = known if names is None else tuple(names)
         for name in chosen:

@@ -70,3 +70,22 @@ def test_k3_the_batched_form_agrees(rng):
                 board.reset()
                 games += 1
     assert games > 100
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [(9, ValueError), (-1, ValueError), (100, ValueError), (1.5, TypeError), ("3", TypeError), (True, TypeError),
+     (float("nan"), TypeError), (None, TypeError), (np.array([1, 2]), TypeError)],
+)
+def test_what_is_no_square_is_refused(action, kind):
+    game = TicTacToe()
+    with pytest.raises(RuntimeError, match="call reset first"):
+        game.step(0)
+    game.reset(seed=1)
+    with pytest.raises(kind, match="0 to 8|whole number"):
+        game.step(action)
+    assert game.agent_selection == "player_1" and game.observe("player_1")["action_mask"].all()
+    game.step(np.int64(4))
+    assert game.agent_selection == "player_2"
+    with pytest.raises(ValueError, match="player_1 and player_2"):
+        game.observe("player_3")

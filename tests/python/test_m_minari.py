@@ -112,3 +112,31 @@ def test_modes_that_cannot_be_recorded():
         for _ in range(100):
             actions = np.ones(2, int)
             recorder.step(actions, *env.step(actions))
+
+
+def test_what_cannot_be_exported_leaves_nothing_behind():
+    recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True)
+    refusals = [
+        ("phalanx/c", "CartPole-v1", recorded, {}, ValueError),
+        ("phalanx/refused-v0", "CartPole-v1", None, {}, TypeError),
+        ("phalanx/refused-v0", "CartPole-v1", [], {}, ValueError),
+        ("phalanx/refused-v0", "Acrobot-v1", recorded, {}, ValueError),
+        ("phalanx/refused-v0", "CartPole-v1", recorded, {"data_format": "none"}, ValueError),
+    ]
+    for name, env, episodes, keywords, kind in refusals:
+        with pytest.raises(kind):
+            export(name, env, episodes, **keywords)
+        assert name not in minari.list_local_datasets()
+    export("phalanx/refused-v0", "CartPole-v1", recorded)
+    minari.delete_dataset("phalanx/refused-v0")
+
+
+def test_a_recorder_wants_a_beginning_and_all_actions():
+    recorder = EpisodeRecorder(2, "NextStep")
+    step = ([0.0, 0.0], [1.0, 1.0], [False, False], [False, False], {})
+    with pytest.raises(RuntimeError, match="call reset first"):
+        recorder.step([0, 1], *step)
+    recorder.reset([0.0, 0.0], seed=3)
+    with pytest.raises(ValueError, match="1 actions, but 2 environments"):
+        recorder.step([0], *step)
+    recorder.step([0, 1], *step)

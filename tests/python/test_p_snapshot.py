@@ -196,3 +196,22 @@ def test_state_and_set_state():
     with pytest.raises(ValueError, match="mask"):
         env.set_state(states, [True])
     assert env.snapshot() == before
+
+
+@pytest.mark.parametrize("mask", [np.array([0, 1]), [0.5, 0.0], ["a", ""], np.ones((2, 1), bool), True])
+def test_a_mask_is_a_row_of_bool(mask):
+    env = phalanx.make_vec("CartPole-v1", 2)
+    env.reset(seed=0)
+    kept, states = env.snapshot(), env.state()
+    for refused in (lambda: env.restore(kept, mask=mask), lambda: env.set_state(states, mask=mask)):
+        with pytest.raises(TypeError, match="row of bool"):
+            refused()
+    env.restore(kept, mask=[True, False])
+    assert len(env.state_names) == states.shape[1]
+
+
+def test_parameters_can_be_set_to_what_they_are():
+    env = phalanx.make_vec("VanDeVusse-v0", 2)
+    for name in ("setpoint_low", "setpoint_high", "feed_min"):
+        env.set_attr(name, list(env.get_attr(name)))
+    phalanx.make_vec("VanDeVusse-v0", 2, setpoint_low=[0.6, 0.5], setpoint_high=[0.6, 0.7])

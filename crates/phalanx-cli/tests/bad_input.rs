@@ -82,7 +82,10 @@ fn counts_and_values() {
         refused_with(&["bench", "throughput", "--threads", wrong], &said);
     }
     refused_with(&["bench", "throughput", "--seed", "x"], &["'--seed <S>'", "a whole number"]);
-    refused_with(&["autotune", "verify", "--rounds", "x"], &["'--rounds <R>'", "a whole number is needed"]);
+    refused_with(
+        &["autotune", "verify", "--rounds", "x"],
+        &["'--rounds <R>'", "a whole number from 3 to 1000 is needed"],
+    );
     refused_with(&with(&["--param", "gravity"]), &["key=value is needed"]);
     refused_with(&with(&["--param", "gravity=heavy"]), &["parameter gravity of CartPole-v1 is 'heavy'"]);
     refused_with(&with(&["--param", "gravity=nan"]), &["gravity", "from 0 to 1000"]);
