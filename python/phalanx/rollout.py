@@ -112,14 +112,14 @@ def rollout(
         # A chunk of steps is worth all cores, where a single step would not be.
         kwargs = {"autoreset_mode": "SameStep", "threads": _phalanx.cores(), **kwargs}
         first = to_seed(0 if seed is None else seed)
-        fresh = PhalanxVectorEnv(env, 1 if num_envs is None else num_envs, _seed=first, **kwargs)
+        fresh = PhalanxVectorEnv(env, 1 if num_envs is None else num_envs, param_seed=first, **kwargs)
         if auto_tune:
             found = _tuned(fresh, choices, threads_given)
             choices["chunk"] = found["scan_chunk_size"]
             if found["threads"] != kwargs["threads"]:
                 fresh.close()
                 kwargs["threads"] = found["threads"]
-                fresh = PhalanxVectorEnv(env, fresh.num_envs, _seed=first, **kwargs)
+                fresh = PhalanxVectorEnv(env, fresh.num_envs, param_seed=first, **kwargs)
         try:
             return RolloutResult(**fresh._engine.rollout(steps, **choices))
         finally:

@@ -26,6 +26,9 @@ class SafetyVectorEnv(VectorWrapper):
 
     def __init__(self, env: VectorEnv) -> None:
         check_finals(env, "SafetyVectorEnv")
+        inner: Any = env.unwrapped
+        if hasattr(inner, "_spec") and (not inner._spec.constraints or inner._build["safety"] == "off"):
+            raise ValueError("SafetyVectorEnv needs costs, but the environment has no constraints, or safety='off'")
         super().__init__(env)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:  # type: ignore[override]

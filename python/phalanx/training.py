@@ -80,8 +80,7 @@ def create_config(
 
     Further settings are named by their key where only one section knows it (``learning_rate``), else with
     their section: ``env__max_steps=200``, or ``**{"env.max_steps": 200}``. Parameters of the environment always
-    need theirs. Unknown names are errors that tell the nearest known ones; those of the environment are looked at when
-    a run begins.
+    need theirs. Unknown names are errors that tell the nearest known ones.
 
     The trained agent is stored in the run's folder unless ``save_agent_checkpoint=False``.
 

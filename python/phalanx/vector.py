@@ -47,7 +47,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
         threads: int | None = None,
         safety: str = "enforce",
         constraints: Sequence[str] = (),
-        _seed: int = 0,
+        param_seed: int = 0,
         **settings: Any,
     ) -> None:
         """Makes the environments; see `phalanx.make_vec` for the keywords."""
@@ -61,7 +61,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
             max_episode_steps=max_episode_steps,
             constraints=constraints,
             autoreset=mode.value,
-            seed=_seed,
+            seed=to_seed(param_seed),
             safety=safety,
             threads=threads,
             copy=bool(copy),
@@ -202,7 +202,8 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> PhalanxVectorEnv:
     has a row for each environment, which tools that expect Gymnasium's layout do not take: `DictInfoToList`,
     `LegacyFinalInfo`, `SafetyVectorEnv`, `to_sb3`, `EpisodeRecorder`), `threads`, `safety` ("enforce", "penalize", "monitor",
     "off"), `constraints` (a list such as ["temperature<=350:soft"]). All others are parameters and options of the
-    environment; a parameter may be a number, a list with one for each environment, or a range such as "9..10".
+    environment; a parameter may be a number, a list with one for each environment, or a range such as "9..10", of which
+    `param_seed` (default 0) draws one for each. The seed of a reset does not: an environment keeps its parameters.
 
     >>> env = make_vec("CartPole-v1", 2, gravity=[9.75, 1.5])
     >>> env.get_attr("gravity")

@@ -1,7 +1,9 @@
 """L. Costs of violated constraints."""
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import MODES, actions_for
 
 import phalanx
@@ -90,10 +92,16 @@ def test_l_six_values_and_back(rng):
 
 
 def test_l_without_constraints_there_is_no_cost():
-    env = SafetyVectorEnv(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep"))
-    env.reset(seed=0)
+    for name, safety in (("CartPole-v1", "enforce"), ("ChemicalReactor-v0", "off")):
+        with pytest.raises(ValueError, match="needs costs"):
+            SafetyVectorEnv(phalanx.make_vec(name, 2, autoreset_mode="SameStep", safety=safety))
+    # Costs may come from a wrapper between, which only a step can tell.
+    foreign = SafetyVectorEnv(
+        SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    )
+    foreign.reset(seed=0)
     with pytest.raises(KeyError, match="cost"):
-        env.step(np.zeros(2, int))
+        foreign.step(np.zeros(2, int))
     with pytest.raises(ValueError, match="6 are needed"):
         plain = CostInInfo(phalanx.make_vec("CartPole-v1", 2))
         plain.reset(seed=0)

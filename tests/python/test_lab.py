@@ -189,7 +189,7 @@ def test_the_suite_runs_and_finds_itself_equivalent(tmp_path):
     verdicts = {found["verdict"] for found in again.comparisons.values()}
     assert verdicts <= {"regressed", "improved", "equivalent", "inconclusive", "noisy"}
     assert bool(again.regressions) == ("regressed" in verdicts) == (again.exit_code == 10)
-    with pytest.raises(RuntimeError, match="unknown category 'nonsense'"):
+    with pytest.raises(ValueError, match="unknown category 'nonsense'"):
         lab.run_suite(["nonsense"], **small)
 
 

@@ -61,12 +61,18 @@ def test_settings_of_sections_can_be_named_in_three_ways():
         ({"gamma": "much"}, "agent.gamma"),
         ({"steps_per_env": 10, "total_timesteps": 100}, "both given"),
         ({"wandb_enabled": True}, "tensorboard"),
+        ({"env__gravitas": 1}, "did you mean 'gravity'"),
+        ({"env__gravity": -1}, "from 0 to 1000"),
+        ({"env__safety": "sometimes"}, "enforce"),
         ({"scan_chunk_size": 8, "env__max_steps": None, "agents": 1}, "agents"),
     ],
 )
 def test_wrong_settings_are_told(settings, told):
     with pytest.raises(ValueError, match=told):
         phalanx.create_config("CartPole-v1", "ppo", **settings)
+    if all(key.startswith("env__") for key in settings):
+        with pytest.raises(ValueError, match=told):
+            phalanx.create_config("CartPole-v1", "ppo").replace(**settings)
 
 
 def test_unknown_environments_and_strange_values_are_told():

@@ -10,7 +10,7 @@ use phalanx_learn::run::checkpoint::{Checkpoint, step_name};
 use phalanx_learn::run::directory::load_run;
 use phalanx_learn::run::episodes::{Actions, Episode};
 use phalanx_learn::state::{Array, Data, State};
-use phalanx_learn::trainer::Progress;
+use phalanx_learn::trainer::{self, Progress};
 use phalanx_learn::{
     Config, Error, EvalOptions, Host, Observer, Stop, TrainOptions, TrainingResults, create_eval_config, evaluate,
     resume, train_and_evaluate,
@@ -71,6 +71,14 @@ pub(crate) fn raised_by_workbench(error: phalanx_workbench::Error) -> PyErr {
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyConfig(pub(crate) Config);
 
+/// Refuses an environment that is not there or cannot be made as the settings say: better now than when the run begins.
+fn checked(config: phalanx_learn::Result<Config>) -> PyResult<PyConfig> {
+    let config = config.map_err(raised)?;
+    let environments = Registered::find(&config.env.name).map_err(raised_by_workbench)?;
+    trainer::check_env(&config, &environments).map_err(raised)?;
+    Ok(PyConfig(config))
+}
+
 /// Pairs of keys and texts as learning takes them.
 fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
     settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
@@ -99,16 +107,12 @@ impl PyConfig {
             }
             _ => Err(error),
         });
-        let config = made.map_err(raised)?;
-        // Environments are checked when they are made; that there is one of the name can be told now.
-        Registered::find(&config.env.name).map_err(raised_by_workbench)?;
-        Ok(Self(config))
+        checked(made)
     }
 
     #[staticmethod]
     fn for_evaluation(env: &str, agent: &str, settings: Vec<(String, String)>) -> PyResult<Self> {
-        Registered::find(env).map_err(raised_by_workbench)?;
-        create_eval_config(env, agent, &borrowed(&settings)).map(Self).map_err(raised)
+        checked(create_eval_config(env, agent, &borrowed(&settings)))
     }
 
     #[staticmethod]
@@ -124,7 +128,7 @@ impl PyConfig {
 
     /// The same with other settings.
     fn replaced(&self, settings: Vec<(String, String)>) -> PyResult<Self> {
-        self.0.with(borrowed(&settings)).map(Self).map_err(raised)
+        checked(self.0.with(borrowed(&settings)))
     }
 
     fn to_toml(&self) -> String {

