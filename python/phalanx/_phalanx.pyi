@@ -60,6 +60,7 @@ class Engine:
         steps: int,
         *,
         chunk: int | None = None,
+        tile: int | None = None,
         policy: str = "random",
         arguments: list[tuple[str, str]] = ...,
         actions: npt.ArrayLike | None = None,

@@ -56,7 +56,7 @@ def tune(
     params: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """All that a search found: chunk size, threads, throughput, and every candidate with its speed.
+    """All that a search found: chunk size, threads, tile (of roll-outs by rows), throughput, every candidate with its speed.
 
     Args:
         threads: Threads that share the work; tuned as well if None.

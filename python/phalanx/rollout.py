@@ -69,6 +69,7 @@ def rollout(
     actions: npt.ArrayLike | None = None,
     record: bool = False,
     scan_chunk_size: int | None = None,
+    tile: int | None = None,
     auto_tune: bool = False,
     seed: int | None = None,
     **kwargs: Any,
@@ -80,8 +81,10 @@ def rollout(
     which is much faster under a policy. `policy` is `random` if neither a policy nor actions are given. Ctrl-C is heard
     within a second. Actions are all checked before the first step is made.
 
-    `auto_tune` finds the chunk size that is fastest here, and the threads of environments that are made here, unless
-    they are given; it takes some seconds and is remembered (see `phalanx.autotune`). Results do not depend on it.
+    `tile` is how many environments of `ARC-v0`, whose steps go by rows, make the steps of a chunk together under a policy
+    (a multiple of 16, 128 if not given). `auto_tune` finds the chunk size and the tile that are fastest here, and the
+    threads of environments that are made here, unless they are given; it takes some seconds and is remembered (see
+    `phalanx.autotune`). Results do not depend on any of them.
 
     `seed` (0 if not given) is that of the command line: one seed for the whole batch, of which environment `i` has the
     `i`-th stream. It gives other episodes than `reset(seed=...)`, by which environment `i` has the seed `s + i`.
@@ -96,12 +99,14 @@ def rollout(
         raise TypeError("actions and a policy are both given: give one of them")
     arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
     steps = to_count("steps", steps)
-    if auto_tune and (scan_chunk_size is not None or actions is not None or record):
+    if auto_tune and (scan_chunk_size is not None or tile is not None or actions is not None or record):
         raise TypeError(
-            "auto_tune finds the scan_chunk_size of a policy's roll-out: give neither that nor actions nor record"
+            "auto_tune finds the scan_chunk_size and the tile of a policy's roll-out: give neither these nor actions nor "
+            "record"
         )
     choices: dict[str, Any] = dict(
         chunk=None if scan_chunk_size is None else to_count("scan_chunk_size", scan_chunk_size),
+        tile=None if tile is None else to_count("tile", tile),
         policy="random" if policy is None else policy,
         arguments=arguments,
         actions=actions,
@@ -115,7 +120,7 @@ def rollout(
         fresh = PhalanxVectorEnv(env, 1 if num_envs is None else num_envs, param_seed=first, **kwargs)
         if auto_tune:
             found = _tuned(fresh, choices, threads_given)
-            choices["chunk"] = found["scan_chunk_size"]
+            choices["chunk"], choices["tile"] = found["scan_chunk_size"], found.get("tile")
             if found["threads"] != kwargs["threads"]:
                 fresh.close()
                 kwargs["threads"] = found["threads"]
@@ -132,7 +137,8 @@ def rollout(
     if engine.needs_seed:
         raise ResetNeeded("call reset before the first roll-out")
     if auto_tune:
-        choices["chunk"] = _tuned(env.unwrapped, choices, True)["scan_chunk_size"]
+        found = _tuned(env.unwrapped, choices, True)
+        choices["chunk"], choices["tile"] = found["scan_chunk_size"], found.get("tile")
     return RolloutResult(**engine.rollout(steps, **choices))
 
 

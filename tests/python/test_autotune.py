@@ -103,3 +103,16 @@ def test_ctrl_c_ends_a_search(num_envs, agent, settings):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     # Promised is a second, the rest is for a busy machine.
     assert done.returncode == 0 and float(done.stdout) < 5.0, done.stderr
+
+
+def test_roll_outs_by_rows_have_a_tile(cache):
+    plain = phalanx.rollout("ARC-v0", 30, num_envs=300, seed=4)
+    for tile in (16, 512):
+        assert phalanx.rollout("ARC-v0", 30, num_envs=300, seed=4, tile=tile).checksum == plain.checksum
+    assert phalanx.rollout("ARC-v0", 30, num_envs=300, seed=4, auto_tune=True).checksum == plain.checksum
+    assert phalanx.autotune.tune(300, "ARC-v0", "random", verbose=False)["tile"] in (32, 128, 512)
+    assert "tile" not in phalanx.autotune.tune(64, "CartPole-v1", "random", verbose=False, time_budget=2.0)
+    with pytest.raises(ValueError, match="a multiple of 16"):
+        phalanx.rollout("ARC-v0", 30, tile=100)
+    with pytest.raises(TypeError, match="auto_tune"):
+        phalanx.rollout("ARC-v0", 30, tile=32, auto_tune=True)

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx_core::batch::{BatchConfig, LaneWidth};
+use phalanx_core::lanes::BLOCK;
 use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
+use phalanx_core::rollout::MAX_TILE;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
 use phalanx_envs::registry::{self, Entry};
@@ -186,6 +188,10 @@ pub(crate) struct RolloutArgs {
     /// Threads that share the work [default: all cores]
     #[arg(long, value_name = "J", value_parser = count)]
     pub(crate) threads: Option<usize>,
+    /// Environments that make the steps of a chunk together where they go by rows (ARC-v0), a multiple of 16; never
+    /// changes results [default: 128]
+    #[arg(long, value_name = "E", value_parser = tile)]
+    pub(crate) tile: Option<usize>,
     /// Environments side by side in one instruction
     #[arg(long, value_name = "L", default_value = "auto")]
     pub(crate) lanes: Lanes,
@@ -315,6 +321,12 @@ pub(crate) struct OutputArgs {
     /// Show no progress, and nothing of files that were written
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn tile(text: &str) -> Result<usize, String> {
+    let fits = |envs: &usize| *envs > 0 && *envs <= MAX_TILE && envs.is_multiple_of(BLOCK);
+    let allowed = || format!("a multiple of {BLOCK} up to {MAX_TILE} is needed");
+    text.parse().ok().filter(fits).ok_or_else(allowed)
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

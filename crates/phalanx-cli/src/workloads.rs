@@ -11,6 +11,7 @@ use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
 use phalanx_lab::Result;
+use phalanx_lab::autotune::Tuned;
 use phalanx_lab::case::{self, CaseSpec, HOST_API_STRIDE};
 use phalanx_lab::format::format_bytes;
 use phalanx_lab::memory_profile::Predicted;
@@ -74,8 +75,9 @@ pub(crate) fn tuned(case: CaseSpec, threads: Option<usize>, quiet: bool) -> Resu
         config_file: None,
     };
     let policy = PolicyArgs { policy: case.agent.clone(), policy_args: case.agent_args.clone() };
-    let (scan_chunk_size, threads) = autotune::for_rollout(&env, &policy, case.num_envs, threads, quiet)?;
-    Ok(CaseSpec { scan_chunk_size, threads, ..case })
+    let tuned = autotune::for_rollout(&env, &policy, case.num_envs, threads, quiet)?;
+    let Tuned { scan_chunk_size, threads, tile, .. } = tuned;
+    Ok(CaseSpec { scan_chunk_size, threads, tile: tile.unwrap_or(0), ..case })
 }
 
 /// The batch of a case.
@@ -268,7 +270,11 @@ pub(crate) fn checksum_of_run(case: &CaseSpec, steps: usize) -> Result<u64, Fail
 
 fn rollout(case: &CaseSpec, batch: &dyn Batch) -> Result<Rollout, Failure> {
     let arguments: Vec<_> = case.agent_args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    Ok(Rollout::new(Policy::parse(&case.agent, &arguments, batch.spec())?, batch))
+    let mut rollout = Rollout::new(Policy::parse(&case.agent, &arguments, batch.spec())?, batch);
+    if case.tile > 0 {
+        rollout.set_tile(case.tile)?;
+    }
+    Ok(rollout)
 }
 
 /// Resets of a whole batch; an iteration is one, and so is a step.

@@ -207,6 +207,35 @@ fn roll_outs_take_the_tuned_size_and_compute_the_same() {
 }
 
 #[test]
+fn roll_outs_by_rows_take_the_tuned_tile_and_others_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |env: &'static str| ["--env", env, "--num-envs", "600", "--threads", "1", "--json"];
+    let tune = |env| json(folder.path(), &[&["autotune", "--sample-ms", "1"], &of(env)[..]].concat());
+    let rollout = |more: &[&'static str]| [&["rollout", "--steps", "50"], more, &of("arc")[..]].concat();
+    let tuned = tune("arc");
+    assert_eq!(tuned["tiles"].as_array().unwrap().len(), 3, "{tuned}");
+    let plain = json(folder.path(), &rollout(&[]));
+    let auto = json(folder.path(), &rollout(&["--auto-tune"]));
+    assert_eq!((&auto["tile"], &plain["tile"]), (&tuned["tile"], &Value::from(128)));
+    assert_eq!(auto["checksum"], plain["checksum"]);
+    let chosen = json(folder.path(), &rollout(&["--tile", "16"]));
+    assert_eq!((&chosen["tile"], &chosen["checksum"]), (&Value::from(16), &plain["checksum"]));
+    let both = run(folder.path(), &rollout(&["--auto-tune", "--tile", "16"]));
+    assert!(refusal(&both).contains("--tile is 16, but --auto-tune"));
+    assert!(refusal(&run(folder.path(), &rollout(&["--tile", "100"]))).contains("a multiple of 16 up to 1024"));
+
+    assert!(tune("cartpole").get("tile").is_none());
+    let idle = run(folder.path(), &["rollout", "--env", "cartpole", "--steps", "2", "--tile", "16"]);
+    assert!(String::from_utf8(idle.stderr).unwrap().contains("--tile changes nothing here"));
+    // The exhaustive sweep knows tiles as well; so few rounds show nothing, which is an exit code of its own.
+    let verify = ["autotune", "verify", "--rounds", "3", "--most-seconds", "1", "--sample-ms", "1"];
+    let output = run(folder.path(), &[&verify[..], &of("arc")[..]].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["speeds"].as_array().unwrap().len(), 7 * 3, "{found}");
+    assert_eq!(found["chosen"]["tile"], tuned["tile"]);
+}
+
+#[test]
 fn every_command_with_a_chunk_size_can_tune_it_and_long_ones_can_be_watched() {
     let folder = tempfile::tempdir().unwrap();
     // Into the cache, so that nothing has to be measured below. So few environments are fastest on one thread, which is not

@@ -23,7 +23,14 @@ pub struct Rollout {
     pub(crate) stats: EpisodeStats,
     /// A tile's arrays for each thread, made when a policy over tiles first needs them.
     pub(crate) scratch: Vec<TileScratch>,
+    pub(crate) tile_blocks: usize,
 }
+
+/// The tile of a roll-out that nobody has set: never the slowest of those that were measured with ARC's grids (see "What was
+/// measured" in ARCHITECTURE.md), and the fastest with large ones.
+pub const TILE: usize = 128;
+/// The largest tile.
+pub const MAX_TILE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -43,7 +50,31 @@ impl Rollout {
         let mut one_block = vec![Line([f32::NAN.to_bits(); BLOCK]); 1 + policy.memory_words()];
         one_block[0] = Line::default();
         let lines = one_block.repeat(blocks);
-        Self { policy, num_envs: batch.num_envs(), lines, tick: 0, stats: EpisodeStats::default(), scratch: Vec::new() }
+        let num_envs = batch.num_envs();
+        let (stats, scratch, tile_blocks) = (EpisodeStats::default(), Vec::new(), TILE / BLOCK);
+        Self { policy, num_envs, lines, tick: 0, stats, scratch, tile_blocks }
+    }
+
+    /// What acts.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Environments that make the steps of a chunk together, where they go [by rows](Batch::goes_by_rows); default
+    /// [`TILE`].
+    pub fn tile(&self) -> usize {
+        self.tile_blocks * BLOCK
+    }
+
+    /// Sets the number of environments that make the steps of a chunk together: a multiple of 16 up to [`MAX_TILE`].
+    /// Many share the cost of a call, few stay in the caches. It changes no result, and nothing at all where steps are made
+    /// in registers.
+    pub fn set_tile(&mut self, envs: usize) -> Result<()> {
+        if envs == 0 || envs > MAX_TILE || !envs.is_multiple_of(BLOCK) {
+            return Err(Error::out_of_range("the tile", envs, format!("a multiple of {BLOCK} up to {MAX_TILE}")));
+        }
+        self.tile_blocks = envs / BLOCK;
+        Ok(())
     }
 
     /// Advances `batch` by `steps` steps, `chunk` at a time; `after_chunk` hears how many steps each

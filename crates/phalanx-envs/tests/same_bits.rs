@@ -1,4 +1,4 @@
-//! The tested promise: the same seed gives the same bits whatever the lanes, threads, chunks, batch size
+//! The tested promise: the same seed gives the same bits whatever the lanes, threads, chunks, tiles, batch size
 //! and interruptions.
 
 mod common;
@@ -8,6 +8,7 @@ use common::{ActionTable, Buffers, batch, batch_on, config, rollout};
 use phalanx_core::batch::{Autoreset, BatchConfig, LaneWidth, Reset};
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::PolicyMemory;
+use phalanx_core::rollout::{MAX_TILE, TILE};
 use phalanx_core::safety::SafetyMode;
 use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_core::stats::EpisodeStats;
@@ -25,13 +26,14 @@ fn run(
     variant: &Variant,
     lanes: LaneWidth,
     threads: usize,
-    chunk: usize,
+    (chunk, tile): (usize, usize),
     policy: (&str, &[(&str, &str)]),
 ) -> (u64, EpisodeStats) {
     // Several tiles of either kind of kernel, the last one not full; settings are many, so they get fewer.
     let num_envs = if variant.is_plain() { 531 } else { 150 };
     let mut batch = variant.batch_on(num_envs, lanes, threads);
     let mut rollout = rollout(batch.as_ref(), policy.0, policy.1);
+    rollout.set_tile(tile).unwrap();
     rollout.run(batch.as_mut(), STEPS, chunk, |_| true).unwrap();
     (rollout.checksum(), *rollout.stats())
 }
@@ -51,27 +53,48 @@ fn policies(spec: &EnvSpec) -> Vec<(&'static str, Vec<(&'static str, &'static st
 }
 
 #[test]
-fn lanes_threads_and_chunks_do_not_matter() {
+fn lanes_threads_chunks_and_tiles_do_not_matter() {
     for variant in variants().into_iter().chain([LENGTHS]) {
         for (policy, arguments) in policies(variant.batch_on(1, LaneWidth::Auto, 1).spec()) {
-            let reference = run(&variant, LaneWidth::One, 1, STEPS, (policy, &arguments));
+            let reference = run(&variant, LaneWidth::One, 1, (STEPS, TILE), (policy, &arguments));
             assert!(reference.1.episodes() > 0, "{variant}: something has to happen");
             let violations = &reference.1.violations()[..variant.constraints.len()];
             assert!(policy != "random" || violations.iter().all(|often| *often > 0), "{variant}: {violations:?}");
             let ways = [
-                (LaneWidth::One, 2, 7),
-                (LaneWidth::Eight, 1, 1),
-                (LaneWidth::Eight, 2, 128),
-                (LaneWidth::Sixteen, 1, 7),
-                (LaneWidth::Sixteen, 2, 1),
-                (LaneWidth::Sixteen, 3, STEPS),
+                (LaneWidth::One, 2, 7, 16),
+                (LaneWidth::Eight, 1, 1, 48),
+                (LaneWidth::Eight, 2, 128, TILE),
+                (LaneWidth::Sixteen, 1, 7, MAX_TILE),
+                (LaneWidth::Sixteen, 2, 1, 32),
+                (LaneWidth::Sixteen, 3, STEPS, 512),
             ];
-            for (lanes, threads, chunk) in ways {
-                let found = run(&variant, lanes, threads, chunk, (policy, &arguments));
-                assert_eq!(found, reference, "{variant} {policy} {lanes:?} threads {threads} chunk {chunk}");
+            for (lanes, threads, chunk, tile) in ways {
+                let found = run(&variant, lanes, threads, (chunk, tile), (policy, &arguments));
+                let way = format!("{lanes:?} threads {threads} chunk {chunk} tile {tile}");
+                assert_eq!(found, reference, "{variant} {policy} {way}");
             }
         }
     }
+}
+
+#[test]
+fn a_tile_may_change_on_the_way_and_must_be_whole_blocks() {
+    let variant = Variant { env: "ARC-v0", settings: &[], mode: SafetyMode::Enforce, constraints: &[] };
+    let run = |tiles: [usize; 3]| {
+        let mut batch = variant.batch_on(300, LaneWidth::Auto, 2);
+        let mut rollout = rollout(batch.as_ref(), "random", &[]);
+        for tile in tiles {
+            rollout.set_tile(tile).unwrap();
+            rollout.run(batch.as_mut(), 40, 8, |_| true).unwrap();
+            for wrong in [0, 8, 100, MAX_TILE + 16] {
+                let refused = rollout.set_tile(wrong).unwrap_err().to_string();
+                assert!(refused.contains("a multiple of 16 up to 1024"), "{refused}");
+            }
+            assert_eq!(rollout.tile(), tile);
+        }
+        rollout.checksum()
+    };
+    assert_eq!(run([512, 16, 64]), run([TILE; 3]));
 }
 
 #[test]

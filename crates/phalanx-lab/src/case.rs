@@ -30,6 +30,9 @@ pub struct CaseSpec {
     pub scan_chunk_size: usize,
     /// Environments side by side in one instruction; 0 lets the engine choose.
     pub lanes: usize,
+    /// Environments that go through a chunk together where steps go by rows; 0 lets the engine choose.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tile: usize,
     /// What follows when a constraint is violated.
     pub safety: String,
     /// How episodes restart.
@@ -111,6 +114,7 @@ impl CaseSpec {
             threads: 1,
             scan_chunk_size: rule_of_thumb(num_envs),
             lanes: 0,
+            tile: 0,
             safety: "enforce".to_owned(),
             autoreset: Autoreset::SameStep,
             seed: 0,
@@ -216,6 +220,9 @@ impl CaseSpec {
         }) else {
             unreachable!("an object")
         };
+        if !is_zero(&self.tile) {
+            params.insert("tile".to_owned(), json!(self.tile));
+        }
         params.extend(self.settings.iter().chain(&self.agent_args).map(|(key, value)| (key.clone(), json!(value))));
         let host_api = self.kind == Kind::HostApiRandom;
         let mut checksum_kind = Map::new();
@@ -249,6 +256,11 @@ impl CaseSpec {
             extra: Map::new(),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The letter and what follows, if the part of a case is meant for a number: no policy begins like this.

@@ -56,6 +56,10 @@ impl Subject for Interruptible<'_> {
         self.subject.profile_envs()
     }
 
+    fn tiles(&self) -> &[usize] {
+        self.subject.tiles()
+    }
+
     fn agent_times(&self) -> phalanx_lab::Result<AgentTimes> {
         self.subject.agent_times()
     }
@@ -78,6 +82,10 @@ impl Loop for Watched {
             return Err(phalanx_lab::Error::Subject("the search was interrupted".to_owned()));
         }
         self.inner.advance(steps, chunk)
+    }
+
+    fn set_tile(&mut self, envs: usize) {
+        self.inner.set_tile(envs);
     }
 }
 

@@ -357,13 +357,14 @@ impl Engine {
     }
 
     /// Many steps under a policy or an array of actions; see `phalanx.rollout`.
-    #[pyo3(signature = (steps, *, chunk=None, policy="random", arguments=vec![], actions=None, record=false))]
+    #[pyo3(signature = (steps, *, chunk=None, tile=None, policy="random", arguments=vec![], actions=None, record=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a method that only Python calls")]
     fn rollout<'py>(
         &self,
         py: Python<'py>,
         steps: usize,
         chunk: Option<usize>,
+        tile: Option<usize>,
         policy: &str,
         arguments: Vec<(String, String)>,
         actions: Option<&Bound<'py, PyAny>>,
@@ -371,7 +372,7 @@ impl Engine {
     ) -> PyResult<Bound<'py, PyDict>> {
         let mut inner = self.lock()?;
         inner.check_usable()?;
-        crate::rollout::run(py, &mut inner, steps, chunk, (policy, &arguments), actions, record)
+        crate::rollout::run(py, &mut inner, steps, (chunk, tile), (policy, &arguments), actions, record)
     }
 
     /// Panics where a step would, for the test that a panic is not the end of the process.

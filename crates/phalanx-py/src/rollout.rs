@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use numpy::{IntoPyArray, PyArrayMethods};
 use phalanx_core::batch::{Autoreset, Batch, Reset, StepOut};
+use phalanx_core::rollout::TILE;
 use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec};
 use phalanx_core::stats::{EpisodeStats, MeanStd};
 use phalanx_lab::case::rule_of_thumb;
@@ -24,7 +25,7 @@ pub(crate) fn run<'py>(
     py: Python<'py>,
     inner: &mut Inner,
     steps: usize,
-    chunk: Option<usize>,
+    (chunk, tile): (Option<usize>, Option<usize>),
     (policy, arguments): (&str, &[(String, String)]),
     actions: Option<&Bound<'py, PyAny>>,
     record: bool,
@@ -41,7 +42,9 @@ pub(crate) fn run<'py>(
     let start = Instant::now();
     let mut made = 0;
     if actions.is_none() && !record {
-        inner.rollout_of(policy, arguments).map_err(to_python)?.1.take_stats();
+        let rollout = inner.rollout_of(policy, arguments).map_err(to_python)?.1;
+        rollout.take_stats();
+        rollout.set_tile(tile.unwrap_or(TILE)).map_err(to_python)?;
         let mut pace = Pace::default();
         while made < steps {
             let now = pace.steps().min(chunk).min(steps - made);

@@ -10,7 +10,7 @@ use phalanx_core::lanes::BLOCK;
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
 use phalanx_core::probe::{PolicyMemory, Precision};
-use phalanx_core::rollout::Rollout;
+use phalanx_core::rollout::{Rollout, TILE};
 use phalanx_core::space::Element;
 use phalanx_envs::registry::{self, Entry};
 use phalanx_lab::autotune::memory_model::MemoryModel;
@@ -29,9 +29,12 @@ pub struct RolloutSubject {
     agent: String,
     env_hash: String,
     model: MemoryModel,
+    goes_by_rows: bool,
     steps_made: Rc<Cell<u64>>,
 }
 
+/// The tiles that are compared, where steps go by rows.
+const TILES: [usize; 3] = [TILE, TILE / 4, 4 * TILE];
 /// Decisions that are timed for an agent's profile.
 const DECISIONS: u64 = 10_000;
 /// Reward and both flags of a transition.
@@ -49,6 +52,7 @@ impl RolloutSubject {
         let name = policy;
         let policy = Policy::parse(name, &named, spec)?;
         let rollout = Rollout::new(policy.clone(), sample.as_ref());
+        let goes_by_rows = sample.goes_by_rows(&policy);
         let observation = spec.observation.dim() as u64
             * match spec.observation.element {
                 Element::F32 => 4,
@@ -70,7 +74,8 @@ impl RolloutSubject {
                 format!("{name}@{}", &hash[..8])
             }
         };
-        Ok(Self { entry, config, policy, env: entry.spec().name, agent, env_hash, model, steps_made: Rc::default() })
+        let (env, steps_made) = (entry.spec().name, Rc::default());
+        Ok(Self { entry, config, policy, env, agent, env_hash, model, goes_by_rows, steps_made })
     }
 
     /// Steps that its loops have made so far, all environments together.
@@ -100,6 +105,10 @@ impl Subject for RolloutSubject {
 
     fn memory(&self) -> MemoryModel {
         self.model
+    }
+
+    fn tiles(&self) -> &[usize] {
+        if self.goes_by_rows { &TILES } else { &[] }
     }
 
     fn agent_times(&self) -> phalanx_lab::Result<AgentTimes> {
@@ -140,5 +149,9 @@ impl Loop for Running {
         let steps = (steps * self.batch.num_envs()) as u64;
         self.steps_made.set(self.steps_made.get() + steps);
         Ok(Work { steps, checksum: self.rollout.checksum() })
+    }
+
+    fn set_tile(&mut self, envs: usize) {
+        self.rollout.set_tile(envs).expect("one of those that are compared");
     }
 }

@@ -301,15 +301,25 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let mut watch = Watch::start(run, &subject)?;
     let tuned = tuned(&request, run.output.quiet, &mut || watch.round())?;
     // All that fit, also those that the tuner had no time for; all numbers of threads, unless several loops do not fit.
-    let chosen = Setting { threads: tuned.threads, chunk_size: tuned.scan_chunk_size };
+    let tiles = subject.subject().tiles();
+    let chosen = Setting {
+        threads: tuned.threads,
+        chunk_size: tuned.scan_chunk_size,
+        tile: tuned.tile.or_else(|| tiles.first().copied()),
+    };
+    let tiles: Vec<Option<usize>> =
+        if tiles.is_empty() { vec![None] } else { tiles.iter().copied().map(Some).collect() };
     let mut threads = request.fitting_threads();
     if threads.is_empty() {
         say!("note: loops with other numbers of threads would not fit into memory beside each other");
         threads.push(tuned.threads);
     }
     let chunks = request.fitting_candidates();
-    let with = |threads: usize| chunks.iter().map(move |&chunk_size| Setting { threads, chunk_size });
-    let candidates: Vec<Setting> = threads.into_iter().flat_map(with).collect();
+    let with = |threads: usize, tile: Option<usize>| {
+        chunks.iter().map(move |&chunk_size| Setting { threads, chunk_size, tile })
+    };
+    let of_threads = |threads: usize| tiles.iter().flat_map(move |&tile| with(threads, tile));
+    let candidates: Vec<Setting> = threads.into_iter().flat_map(of_threads).collect();
     let plan = SweepPlan {
         rounds: usize::from(args.rounds),
         sample: run.limits.sample(),
@@ -341,22 +351,20 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
                 setting if setting == found.best => "   <- best",
                 _ => "",
             };
-            let Setting { threads, chunk_size } = setting;
-            format!("threads {threads:>3}  chunk {chunk_size:>4}    {} steps/s{mark}\n", format_number(steps_per_s))
+            let Setting { threads, chunk_size, tile } = setting;
+            let tile = tile.map(|tile| format!("  tile {tile:>4}")).unwrap_or_default();
+            let speed = format_number(steps_per_s);
+            format!("threads {threads:>3}  chunk {chunk_size:>4}{tile}    {speed} steps/s{mark}\n")
         });
         let behind = found.rival.zip(found.shortfall).zip(found.interval).map(|((rival, shortfall), interval)| {
             let of = if rival == found.best { "best" } else { "next" };
             let [low, high] = [interval.low, interval.high].map(|share| 100.0 * share);
-            let Setting { threads, chunk_size } = rival;
-            let name = format!("threads {threads}, chunk {chunk_size}");
-            format!(" is {:.1} % [{low:.1}, {high:.1}] behind the {of} ({name})", 100.0 * shortfall)
+            format!(" is {:.1} % [{low:.1}, {high:.1}] behind the {of} ({rival})", 100.0 * shortfall)
         });
         let line = format!(
-            "{} x {}, threads {}, chunk {}{}: {verdict}\n",
+            "{} x {}, {chosen}{}: {verdict}\n",
             run.num_envs,
             subject.subject().env(),
-            chosen.threads,
-            chosen.chunk_size,
             behind.unwrap_or_default(),
         );
         print(&(speeds.collect::<String>() + &line))
@@ -385,21 +393,21 @@ fn tuned(request: &Request<'_>, quiet: bool, after_round: &mut dyn FnMut()) -> R
     Ok(tuned)
 }
 
-/// For commands with `--auto-tune`: the chunk size and the threads to use.
+/// For commands with `--auto-tune`: the chunk size, the threads and the tile to use.
 pub(crate) fn for_rollout(
     env: &EnvArgs,
     policy: &PolicyArgs,
     num_envs: usize,
     threads: Option<usize>,
     quiet: bool,
-) -> Result<(usize, usize), Failure> {
+) -> Result<Tuned, Failure> {
     let name = tuning::policy_name(&policy.policy);
     let subject = RolloutSubject::new(&env.env, &env.config(), name, &policy.policy_args)?;
     let tuned = tuned(&Request { threads, ..Request::new(&subject, num_envs) }, quiet, &mut || ())?;
     if !quiet {
         tell(&tuned.to_string());
     }
-    Ok((tuned.scan_chunk_size, tuned.threads))
+    Ok(tuned)
 }
 
 /// For `phalanx train --auto-tune`: the same run with the chunk size and the threads that are fastest here.

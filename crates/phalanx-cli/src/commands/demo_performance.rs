@@ -101,7 +101,7 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
         // One who asks for a document gets one.
         return if args.output.json { print_json(&json!({ "done": false })) } else { print("Nothing was done.\n") };
     }
-    let CaseSpec { scan_chunk_size, threads, .. } = {
+    let CaseSpec { scan_chunk_size, threads, tile, .. } = {
         let case = CaseSpec {
             threads: machine::cores(),
             scan_chunk_size: args.scan_chunk_size.unwrap_or(DEFAULT_CHUNK),
@@ -114,6 +114,9 @@ pub(crate) fn run(args: &PerformanceArgs, process_start: Instant) -> Result<(), 
     (config.num_envs, config.pool) = (num_envs, pool);
     let mut batch = entry.batch(&config)?;
     let mut rollout = Rollout::new(Policy::parse("random", &[], batch.spec())?, batch.as_ref());
+    if tile > 0 {
+        rollout.set_tile(tile)?;
+    }
     batch.advance(&mut rollout, 1)?;
     // The user's own time to answer and that of a search are no part of the start.
     let startup = if num_envs > ASK_ABOVE || auto_tune { asked.elapsed() } else { process_start.elapsed() };

@@ -15,6 +15,7 @@ use phalanx_core::stats::MeanStd;
 use phalanx_envs::registry::Entry;
 use phalanx_lab::case::rule_of_thumb;
 use phalanx_lab::memory;
+use phalanx_workbench::tuning::VARIABLE;
 use serde::Serialize;
 
 use crate::args::RolloutArgs;
@@ -33,6 +34,9 @@ struct Report {
     scan_chunk_size: usize,
     threads: usize,
     lanes: usize,
+    /// Environments that make the steps of a chunk together, where they go by rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tile: Option<usize>,
     seed: u64,
     steps_per_second: f64,
     time_to_first_step_seconds: f64,
@@ -97,6 +101,11 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         return Err(Failure::input(format!("--threads is {threads}, but must be from 1 to {MAX_THREADS}")));
     }
     let auto_tune = args.tune.is_wanted(args.scan_chunk_size)?;
+    if let Some(tile) = args.tile.filter(|_| auto_tune) {
+        return Err(Failure::input(format!(
+            "--tile is {tile}, but --auto-tune or {VARIABLE} asks to tune it: leave out one of them"
+        )));
+    }
     let total_steps = (args.steps as u64).saturating_mul(args.num_envs as u64);
     if total_steps > MAX_TOTAL_STEPS {
         let (steps, envs) = (args.steps, args.num_envs);
@@ -114,11 +123,12 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     check_memory(entry, &config, args)?;
     let mut monitor = args.monitor.start(args.num_envs)?;
     let tuning = Instant::now();
-    let (chunk, threads) = if auto_tune {
-        autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?
+    let (chunk, threads, tile) = if auto_tune {
+        let tuned = autotune::for_rollout(&args.env, &args.policy, args.num_envs, args.threads, args.output.quiet)?;
+        (tuned.scan_chunk_size, tuned.threads, tuned.tile)
     } else {
         let chunk = args.scan_chunk_size.unwrap_or_else(|| rule_of_thumb(args.num_envs));
-        (chunk, args.threads.unwrap_or_else(machine::cores))
+        (chunk, args.threads.unwrap_or_else(machine::cores), args.tile)
     };
     let tuning = tuning.elapsed();
     let pool = Pool::try_new(threads);
@@ -127,6 +137,12 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
     let mut batch = entry.batch(&config)?;
     print_notes(batch.spec());
     let mut rollout = Rollout::new(args.policy.parse(batch.spec())?, batch.as_ref());
+    if let Some(tile) = tile {
+        rollout.set_tile(tile)?;
+        if !batch.goes_by_rows(rollout.policy()) {
+            say!("note: --tile changes nothing here, since {} makes its steps in registers", batch.spec().name);
+        }
+    }
     if let Some(path) = &args.load_state {
         load_state(path, args, batch.as_mut(), &mut rollout)?;
     }
@@ -154,6 +170,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         save_state(path, args, batch.as_ref(), &rollout)?;
     }
     let stats = rollout.stats();
+    let by_rows = batch.goes_by_rows(rollout.policy());
     let spec = batch.spec();
     let names = spec.constraints.iter().map(|constraint| constraint.name.to_string());
     let safety = (!spec.constraints.is_empty()).then(|| SafetyReport {
@@ -177,6 +194,7 @@ pub(crate) fn run(args: &RolloutArgs, process_start: Instant) -> Result<(), Fail
         scan_chunk_size: chunk,
         threads,
         lanes: batch.lanes(),
+        tile: by_rows.then(|| rollout.tile()),
         seed: args.env.seed,
         steps_per_second: total_steps as f64 / wall.as_secs_f64(),
         time_to_first_step_seconds: time_to_first_step.as_secs_f64(),
@@ -264,7 +282,10 @@ fn table(report: &Report) -> String {
             "steps",
             format!("{} in each environment, {} at a time", text::grouped(report.steps as u64), report.scan_chunk_size),
         ),
-        ("threads, lanes", format!("{}, {}", report.threads, report.lanes)),
+        match report.tile {
+            Some(tile) => ("threads, tile", format!("{}, {tile}", report.threads)),
+            None => ("threads, lanes", format!("{}, {}", report.threads, report.lanes)),
+        },
         ("speed", format!("{} steps/s", text::short(report.steps_per_second))),
         ("first step after", format!("{:.1} ms", report.time_to_first_step_seconds * 1e3)),
         ("episodes", text::grouped(report.episodes)),

@@ -10,10 +10,11 @@ use super::element::typed;
 use super::kernel::{
     At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch, copy_lane,
 };
-use super::row_wise::{RowWise, TILE_BLOCKS, TileCells, TileScratch};
+use super::row_wise::{RowWise, TileCells, TileScratch};
 use super::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
+use crate::policy::Policy;
 use crate::pool::{Parts, Pool, Rows};
 use crate::rollout::Rollout;
 use crate::snapshot;
@@ -151,11 +152,12 @@ impl<K: Kernel> Engine<K> {
     fn advance_rows(&mut self, rollout: &mut Rollout, steps: usize) {
         // All on one thread if the steps are not worth a second.
         let threads = if self.grain(steps) == self.blocks() { 1 } else { self.pool.threads() };
-        if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec)) {
-            rollout.scratch = (0..self.pool.threads()).map(|_| TileScratch::new::<K::Elem>(&self.spec)).collect();
+        let tile = rollout.tile_blocks;
+        if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec, tile)) {
+            rollout.scratch = (0..self.pool.threads()).map(|_| TileScratch::new::<K::Elem>(&self.spec, tile)).collect();
         }
         // One range of blocks and one scratch for each thread.
-        let width = self.blocks().div_ceil(threads).next_multiple_of(TILE_BLOCKS);
+        let width = self.blocks().div_ceil(threads).next_multiple_of(tile);
         let ranges = self.blocks().div_ceil(width);
         let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
         let total = Mutex::new(EpisodeStats::default());
@@ -171,11 +173,11 @@ impl<K: Kernel> Engine<K> {
         pool.for_each(ranges, 1, parts, |range, (rows, book, run, scratch)| {
             let mut stats = EpisodeStats::default();
             let tiles_of = rows
-                .chunks_mut(row_width * TILE_BLOCKS)
-                .zip(book.chunks_mut(BOOK_LINES * TILE_BLOCKS))
-                .zip(run.chunks_mut(run_width * TILE_BLOCKS));
+                .chunks_mut(row_width * tile)
+                .zip(book.chunks_mut(BOOK_LINES * tile))
+                .zip(run.chunks_mut(run_width * tile));
             for (i, ((rows, book), run)) in tiles_of.enumerate() {
-                let first_block = range.start * width + i * TILE_BLOCKS;
+                let first_block = range.start * width + i * tile;
                 tiles.advance(TileCells { first_block, rows, book, run }, &mut scratch[0], stretch, &mut stats);
             }
             total.lock().expect("no panic while this lock is held").merge(&stats);
@@ -416,18 +418,19 @@ impl<K: Kernel> Batch for Engine<K> {
         rollout.policy.check(&self.spec)?;
         let components = self.spec.action.components();
         actions.check(&self.spec, self.num_envs)?;
-        if !rollout.scratch.first().is_some_and(|scratch| scratch.fits(&self.spec)) {
-            rollout.scratch = vec![TileScratch::new::<K::Elem>(&self.spec)];
+        let tile_blocks = rollout.tile_blocks;
+        if !rollout.scratch.first().is_some_and(|scratch| scratch.fits(&self.spec, tile_blocks)) {
+            rollout.scratch = vec![TileScratch::new::<K::Elem>(&self.spec, tile_blocks)];
         }
         let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
         let tiles = RowWise { kernel: &self.kernel, streams: &self.streams, num_envs: self.num_envs, spec: &self.spec };
         let cells = self
             .rows
-            .chunks_mut(row_width * TILE_BLOCKS)
-            .zip(self.book.chunks_mut(BOOK_LINES * TILE_BLOCKS))
-            .zip(rollout.lines.chunks_mut(run_width * TILE_BLOCKS));
+            .chunks_mut(row_width * tile_blocks)
+            .zip(self.book.chunks_mut(BOOK_LINES * tile_blocks))
+            .zip(rollout.lines.chunks_mut(run_width * tile_blocks));
         for (i, ((rows, book), run)) in cells.enumerate() {
-            let first_block = i * TILE_BLOCKS;
+            let first_block = i * tile_blocks;
             let tile = TileCells { first_block, rows, book, run };
             let chosen = tiles.decide(tile, &mut rollout.scratch[0], &rollout.policy, rollout.tick);
             actions.write(first_block * BLOCK * components, chosen);
@@ -603,6 +606,10 @@ impl<K: Kernel> Batch for Engine<K> {
 
     fn lanes(&self) -> usize {
         self.kernel.lanes()
+    }
+
+    fn goes_by_rows(&self, policy: &Policy) -> bool {
+        !self.kernel.can_advance(policy)
     }
 
     fn threads(&self) -> usize {

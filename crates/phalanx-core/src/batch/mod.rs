@@ -22,6 +22,7 @@ pub(crate) use lane_kernel::{check_lane_state, check_state};
 pub(crate) use row_wise::TileScratch;
 
 use crate::error::{Error, Result};
+use crate::policy::Policy;
 use crate::rollout::Rollout;
 use crate::space::{ActionSpace, EnvSpec};
 use crate::stats::EpisodeStats;
@@ -318,6 +319,8 @@ pub trait Batch: Send {
     fn bytes_per_env(&self) -> f64;
     /// Lanes the kernel runs in.
     fn lanes(&self) -> usize;
+    /// Whether roll-outs under a policy go by rows, a [tile](Rollout::set_tile) at a time, and not in registers.
+    fn goes_by_rows(&self, policy: &Policy) -> bool;
     /// Threads that share the work.
     fn threads(&self) -> usize;
 }

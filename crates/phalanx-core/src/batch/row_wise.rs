@@ -16,9 +16,8 @@ use crate::policy::{Decision, LanePolicy, Moment, Policy, Random, Tile};
 use crate::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use crate::stats::EpisodeStats;
 
-/// Blocks in a tile: 128 environments, meant to amortise a call of the policy and stay in L1/L2. Chosen,
-/// not measured.
-pub(super) const TILE_BLOCKS: usize = 8;
+/// A random policy's words of a block.
+type BlockWords = <Random as LanePolicy>::Scratch<f32x16>;
 
 /// The arrays of one tile.
 #[derive(Debug)]
@@ -27,7 +26,10 @@ pub(crate) struct TileScratch {
     step: Box<dyn Any + Send + Sync>,
     obs_dim: usize,
     element: Element,
+    blocks: usize,
     actions: TileActions,
+    /// The random words of each block, drawn ahead; none until the first are drawn.
+    words: Vec<BlockWords>,
 }
 
 #[derive(Debug)]
@@ -37,23 +39,25 @@ enum TileActions {
 }
 
 impl TileScratch {
-    pub(super) fn new<T: ObsElement>(spec: &EnvSpec) -> Self {
-        let (envs, components, obs_dim) = (TILE_BLOCKS * BLOCK, spec.action.components(), spec.observation.dim());
+    /// For a tile of so many blocks.
+    pub(super) fn new<T: ObsElement>(spec: &EnvSpec, blocks: usize) -> Self {
+        let (envs, components, obs_dim) = (blocks * BLOCK, spec.action.components(), spec.observation.dim());
         let actions = if spec.action.is_discrete() {
             TileActions::Discrete { indices: vec![0; envs * components + ROW], components }
         } else {
             TileActions::Continuous { values: vec![0.0; envs * components], components }
         };
-        Self { step: Box::new(StepBuffers::<T>::of(envs, obs_dim)), obs_dim, element: T::ELEMENT, actions }
+        let step = Box::new(StepBuffers::<T>::of(envs, obs_dim));
+        Self { step, obs_dim, element: T::ELEMENT, blocks, actions, words: Vec::with_capacity(blocks) }
     }
 
-    /// Whether the arrays have the right shape for an environment.
-    pub(super) fn fits(&self, spec: &EnvSpec) -> bool {
+    /// Whether the arrays have the right shape for a tile of so many blocks of an environment.
+    pub(super) fn fits(&self, spec: &EnvSpec, blocks: usize) -> bool {
         let (discrete, components) = match self.actions {
             TileActions::Discrete { components, .. } => (true, components),
             TileActions::Continuous { components, .. } => (false, components),
         };
-        (self.obs_dim, self.element) == (spec.observation.dim(), spec.observation.element)
+        (self.obs_dim, self.element, self.blocks) == (spec.observation.dim(), spec.observation.element, blocks)
             && (discrete, components) == (spec.action.is_discrete(), spec.action.components())
     }
 }
@@ -131,8 +135,8 @@ fn put_column<T: Copy>(rows: &mut [T], (k, width): (usize, usize), values: &[T])
 }
 
 /// The random words of a tile's blocks, drawn ahead for the ticks before `until`.
-struct Words {
-    caches: Option<[<Random as LanePolicy>::Scratch<f32x16>; TILE_BLOCKS]>,
+struct Words<'a> {
+    caches: &'a mut Vec<BlockWords>,
     until: u64,
 }
 
@@ -163,7 +167,7 @@ impl<K: Kernel> RowWise<'_, K> {
         stretch: Stretch<'_>,
         stats: &mut EpisodeStats,
     ) {
-        let TileScratch { step, actions, .. } = scratch;
+        let TileScratch { step, actions, words, .. } = scratch;
         let step: &mut StepBuffers<K::Elem> = step.downcast_mut().expect("made for this kernel's observations");
         let dim = self.spec.observation.dim();
         let safe = self.kernel.guard().is_active();
@@ -176,7 +180,7 @@ impl<K: Kernel> RowWise<'_, K> {
                 *word = word.wrapping_add(start_weight(K::Elem::weigh(&step.obs[i * dim..(i + 1) * dim])));
             }
         }
-        let mut words = Words { caches: None, until: stretch.tick };
+        let mut words = Words { caches: words, until: stretch.tick };
         let end = stretch.tick + stretch.steps as u64;
         for tick in stretch.tick..end {
             let shape = Tile { first_env, envs, tick };
@@ -202,11 +206,11 @@ impl<K: Kernel> RowWise<'_, K> {
         policy: &Policy,
         tick: u64,
     ) -> Actions<'s> {
-        let TileScratch { step, actions, .. } = scratch;
+        let TileScratch { step, actions, words, .. } = scratch;
         let step: &mut StepBuffers<K::Elem> = step.downcast_mut().expect("made for this kernel's observations");
         let envs = self.observe(&tile, step);
         let shape = Tile { first_env: tile.first_block * BLOCK, envs, tick };
-        let mut words = Words { caches: None, until: tick };
+        let mut words = Words { caches: words, until: tick };
         self.choose(policy, shape, &mut tile, &step.obs, (&mut words, tick + 1), actions);
         actions.get(envs)
     }
@@ -229,7 +233,7 @@ impl<K: Kernel> RowWise<'_, K> {
         shape: Tile,
         tile: &mut TileCells<'_, K::Row>,
         obs: &[K::Elem],
-        (words, end): (&mut Words, u64),
+        (words, end): (&mut Words<'_>, u64),
         actions: &mut TileActions,
     ) {
         let dim = self.spec.observation.dim();
@@ -243,7 +247,8 @@ impl<K: Kernel> RowWise<'_, K> {
             }
             // Blind to observations, so a whole block at once.
             Policy::Random(policy) => {
-                let caches = words.caches.get_or_insert_with(|| [policy.scratch::<f32x16>(); TILE_BLOCKS]);
+                let caches = &mut *words.caches;
+                caches.resize(caches.len().max(tile.book.len() / BOOK_LINES), policy.scratch());
                 let wanted = if shape.tick == words.until { (end - shape.tick) as usize } else { 0 };
                 words.until += self.act(policy, shape, tile, |_| &[], (caches, wanted), actions) as u64;
             }

@@ -162,6 +162,12 @@ pub struct ChunkConfig {
     /// Threads that it was measured with, at least 1.
     #[serde(default, deserialize_with = "unknown_or_at_least_one")]
     pub threads: Option<usize>,
+    /// Environments that go through a chunk together, if that was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<usize>,
+    /// All numbers of them that were compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<TileSpeed>,
     /// On which machine.
     #[serde(default)]
     pub fingerprint: Option<String>,
@@ -202,6 +208,19 @@ fn positive<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
     let value = f64::deserialize(value)?;
     let error = || serde::de::Error::custom(format!("invalid value: {value}, expected one above 0"));
     (value > 0.0).then_some(value).ok_or_else(error)
+}
+
+/// A number of environments that go through a chunk together, and how fast that is with the chosen chunk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TileSpeed {
+    /// Which.
+    pub tile: usize,
+    /// The median speed.
+    pub throughput_steps_per_s: f64,
+    /// The lower end of its interval.
+    pub ci_low: f64,
+    /// The upper end.
+    pub ci_high: f64,
 }
 
 /// A chunk size that was looked at.
@@ -479,6 +498,8 @@ mod tests {
                 bytes: 1,
             }],
             threads: Some(2),
+            tile: None,
+            tiles: Vec::new(),
             fingerprint: Some("f".to_owned()),
             notes: Vec::new(),
             extra: Map::new(),

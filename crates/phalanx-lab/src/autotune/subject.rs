@@ -29,6 +29,12 @@ pub trait Subject {
         1000
     }
 
+    /// Numbers of environments that may go through a chunk together, the usual one first; none where there is nothing to
+    /// choose.
+    fn tiles(&self) -> &[usize] {
+        &[]
+    }
+
     /// Measures the agent alone.
     fn agent_times(&self) -> Result<AgentTimes>;
 
@@ -44,6 +50,9 @@ pub trait Subject {
 pub trait Loop {
     /// Makes `steps` steps in each environment, `chunk` at a time.
     fn advance(&mut self, steps: usize, chunk: usize) -> Result<Work>;
+
+    /// From now on so many environments go through a chunk together: one of [`Subject::tiles`].
+    fn set_tile(&mut self, _envs: usize) {}
 }
 
 /// How long an agent takes; unknown where it cannot be told from the environment.

@@ -2,12 +2,13 @@
 //! strongest rival alone. The second part is what counts, because the best of many is partly the luckiest.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::search::slowdown;
-use super::subject::Subject;
+use super::subject::{Loop, Subject};
 use super::tuning::{WALL, sample_steps, timed};
 use crate::Result;
 use crate::campaign::shuffled;
@@ -22,6 +23,24 @@ pub struct Setting {
     pub threads: usize,
     /// Steps before control returns.
     pub chunk_size: usize,
+    /// Environments that go through a chunk together, where there is a choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tile: Option<usize>,
+}
+
+impl Setting {
+    /// Makes `steps` steps of a loop that has these threads.
+    fn timed(self, running: &mut dyn Loop, clock: usize, steps: usize) -> Result<f64> {
+        self.tile.into_iter().for_each(|tile| running.set_tile(tile));
+        Ok(timed(running, clock, steps, self.chunk_size)?.step_ns)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "threads {}, chunk {}", self.threads, self.chunk_size)?;
+        self.tile.map_or(Ok(()), |tile| write!(f, ", tile {tile}"))
+    }
 }
 
 /// How fast a candidate is.
@@ -95,25 +114,25 @@ pub fn sweep(
     settings.sort_unstable();
     settings.dedup();
     let mut loops = BTreeMap::new();
-    for Setting { threads, chunk_size } in &settings {
+    for setting @ Setting { threads, chunk_size, .. } in &settings {
         if !loops.contains_key(threads) {
             let mut running = subject.start(num_envs, *threads)?;
             // The first run touches all memory.
-            timed(running.as_mut(), *threads, *chunk_size, *chunk_size)?;
+            setting.timed(running.as_mut(), *threads, *chunk_size)?;
             loops.insert(*threads, running);
         }
     }
     let clock =
         |threads: usize| if settings[0].threads == settings[settings.len() - 1].threads { threads } else { WALL };
     let mut steps = Vec::new();
-    for Setting { threads, chunk_size } in &settings {
+    for Setting { threads, chunk_size, .. } in &settings {
         let running = loops.get_mut(threads).expect("each has one");
         steps.push(sample_steps(running.as_mut(), clock(*threads), *chunk_size, plan.sample)?);
     }
     let sample = |at: usize| {
-        let Setting { threads, chunk_size } = settings[at];
+        let threads = settings[at].threads;
         let running = loops.get_mut(&threads).expect("each has one");
-        Ok(timed(running.as_mut(), clock(threads), steps[at], chunk_size)?.step_ns)
+        settings[at].timed(running.as_mut(), clock(threads), steps[at])
     };
     judged(&settings, chosen, plan, num_envs as u64, sample, after)
 }
@@ -184,7 +203,7 @@ mod tests {
         SweepPlan { rounds: 3, sample: Duration::ZERO, allowed: 0.05, most: Duration::from_secs(3600) };
 
     fn chunk(chunk_size: usize) -> Setting {
-        Setting { threads: 1, chunk_size }
+        Setting { threads: 1, chunk_size, tile: None }
     }
 
     /// Candidates of these true times under so much noise; the first is chosen.

@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use super::cache::{
     AgentProfile, CacheFile, Candidate, ChunkConfig, ConfigKey, EnvProfile, HardwareProfile, Loaded, Now, Origin,
-    Profiles, Status,
+    Profiles, Status, TileSpeed,
 };
 use super::candidates::{Schedule, affordable, candidates};
 use super::memory_model::MemoryModel;
@@ -29,6 +29,8 @@ use crate::{Error, Result};
 const SEARCH_TIME: Duration = Duration::from_secs(12);
 /// The same for the number of threads.
 const THREADS_TIME: Duration = Duration::from_secs(4);
+/// The same for the tile.
+const TILE_TIME: Duration = Duration::from_secs(2);
 /// Chunk size of an environment's profile.
 const PROFILE_CHUNK: usize = 16;
 
@@ -119,7 +121,7 @@ impl<'a> Request<'a> {
 pub enum Event {
     /// A round of the search is done.
     Round {
-        /// What is searched: `threads` or `chunk`.
+        /// What is searched: `threads`, `chunk` or `tile`.
         what: &'static str,
         /// Its number, from 1.
         round: usize,
@@ -159,6 +161,9 @@ pub struct Tuned {
     pub scan_chunk_size: usize,
     /// Threads to use with it.
     pub threads: usize,
+    /// Environments that go through a chunk together; `None` where there is nothing to choose, or was no time to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tile: Option<usize>,
     /// The speed there, if measured.
     pub throughput_steps_per_s: Option<f64>,
     /// Where it comes from.
@@ -174,6 +179,9 @@ pub struct Tuned {
     pub agent: Stage,
     /// All sizes looked at, the largest first.
     pub candidates: Vec<Candidate>,
+    /// All tiles looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<TileSpeed>,
     /// Memory that may be taken.
     pub budget_bytes: Option<f64>,
     /// What a user should know of the result.
@@ -207,13 +215,18 @@ impl fmt::Display for Tuned {
                 }
             }
         }
+        for TileSpeed { tile, throughput_steps_per_s: speed, .. } in &self.tiles {
+            let mark = if Some(*tile) == self.tile { "   <- best" } else { "" };
+            writeln!(f, "tile  {tile:>4}    ok    {} steps/s{mark}", format_number(*speed))?;
+        }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
         let source = match &self.source {
             Source::MeasuredNow => "measured now".to_owned(),
             Source::RuleOfThumb => "the rule of thumb, not tuned".to_owned(),
             Source::Cache { validated_at } => format!("from cache, validated {validated_at}"),
         };
-        writeln!(f, "scan_chunk_size = {}  ({source}; threads = {})", self.scan_chunk_size, self.threads)
+        let tile = self.tile.map(|tile| format!(", tile = {tile}")).unwrap_or_default();
+        writeln!(f, "scan_chunk_size = {}  ({source}; threads = {}{tile})", self.scan_chunk_size, self.threads)
     }
 }
 
@@ -333,6 +346,8 @@ struct Choice {
     chunk: usize,
     /// `None` if the chunk is that of the rule of thumb, unmeasured.
     speed: Option<f64>,
+    /// `None` if none was compared with others.
+    tile: Option<usize>,
     candidates: Vec<Candidate>,
     notes: Vec<String>,
 }
@@ -364,6 +379,7 @@ impl Tuning<'_> {
             return Ok(Tuned {
                 scan_chunk_size: config.optimal_chunk_size,
                 threads: config.threads.or(threads).unwrap_or(1),
+                tile: config.tile.filter(|tile| subject.tiles().contains(tile)),
                 throughput_steps_per_s: config.throughput_steps_per_s,
                 source: Source::Cache { validated_at: config.validated_at },
                 key,
@@ -371,6 +387,7 @@ impl Tuning<'_> {
                 environment: stage(subject.env()),
                 agent: stage(subject.agent()),
                 candidates: config.candidates,
+                tiles: config.tiles,
                 budget_bytes: None,
                 notes: config.notes,
                 warnings: Vec::new(),
@@ -382,6 +399,7 @@ impl Tuning<'_> {
         let Threads { count: threads, note, out_of_time } = self.threads(&model, budget, ns_per_step)?;
         let mut choice = self.chunk(&model, budget, threads, ns_per_step)?;
         choice.notes.extend(note);
+        let tiles = if choice.speed.is_some() { self.tiles(&mut choice, threads)? } else { Vec::new() };
         let config = ChunkConfig {
             optimal_chunk_size: choice.chunk,
             throughput_steps_per_s: choice.speed,
@@ -390,6 +408,8 @@ impl Tuning<'_> {
             env_hash,
             candidates: choice.candidates.clone(),
             threads: Some(threads),
+            tile: choice.tile,
+            tiles: tiles.clone(),
             fingerprint: Some(self.now.machine.fingerprint.clone()),
             notes: choice.notes.clone(),
             extra: Map::new(),
@@ -401,6 +421,7 @@ impl Tuning<'_> {
         Ok(Tuned {
             scan_chunk_size: choice.chunk,
             threads,
+            tile: choice.tile,
             throughput_steps_per_s: choice.speed,
             source: if choice.speed.is_some() { Source::MeasuredNow } else { Source::RuleOfThumb },
             key,
@@ -408,6 +429,7 @@ impl Tuning<'_> {
             environment,
             agent,
             candidates: choice.candidates,
+            tiles,
             budget_bytes: budget.is_finite().then_some(budget),
             notes: choice.notes,
             warnings: Vec::new(),
@@ -627,7 +649,7 @@ impl Tuning<'_> {
         let measurable = |step_seconds| affordable(&fitting, usual, |chunk| cost(chunk, step_seconds), seconds_left());
         let by_rule = |candidates, mut notes: Vec<String>, before: &str| {
             notes.push(format!("the time budget ended before {before}; using {usual} by the rule of thumb"));
-            Choice { chunk: usual, speed: None, candidates, notes }
+            Choice { chunk: usual, speed: None, tile: None, candidates, notes }
         };
         let nothing_compared = "two chunk sizes could be compared";
         let rivals = fitting.len().min(2);
@@ -702,7 +724,39 @@ impl Tuning<'_> {
         };
         let chunk = measured[chosen];
         notes.extend(remark(&found, chunk));
-        Ok(Choice { chunk, speed: Some(speed(&found.times[chosen]).0), candidates: rows, notes })
+        Ok(Choice { chunk, speed: Some(speed(&found.times[chosen]).0), tile: None, candidates: rows, notes })
+    }
+
+    /// The speed of each tile with the chunk that was chosen, if there are tiles and time; adds the fastest to the choice.
+    fn tiles(&mut self, choice: &mut Choice, threads: usize) -> Result<Vec<TileSpeed>> {
+        let Request { subject, num_envs, sample, .. } = *self.request;
+        let (tiles, deadline) = (subject.tiles(), self.deadline(TILE_TIME));
+        let (Some(usual), Some(speed_before)) = (tiles.first(), choice.speed) else { return Ok(Vec::new()) };
+        let one_turn = sample.as_secs_f64().max((choice.chunk * num_envs) as f64 / speed_before);
+        let seconds_left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        if one_turn * (tiles.len() * (MIN_ROUNDS + 1)) as f64 > seconds_left {
+            choice.notes.push(format!("tile = {usual}, not tuned: there was no time to compare"));
+            return Ok(Vec::new());
+        }
+        let mut running = subject.start(num_envs, threads)?;
+        let steps = sample_steps(running.as_mut(), threads, choice.chunk, sample)?;
+        let observer = &mut self.observer;
+        let found = search(
+            tiles.len(),
+            deadline,
+            |i| {
+                running.set_tile(tiles[i]);
+                Ok(timed(running.as_mut(), threads, steps, choice.chunk)?.step_ns)
+            },
+            |round, left| observer(Event::Round { what: "tile", round, left }),
+        )?;
+        choice.tile = Some(tiles[found.chosen]);
+        choice.speed = Some(speed(&found.times[found.chosen]).0);
+        let speeds = tiles.iter().zip(&found.times).map(|(&tile, times)| {
+            let (throughput_steps_per_s, interval) = speed(times);
+            TileSpeed { tile, throughput_steps_per_s, ci_low: interval.low, ci_high: interval.high }
+        });
+        Ok(speeds.collect())
     }
 }
 
@@ -807,14 +861,21 @@ mod tests {
         assert!(another.contains(&format!("on another, not on this {name}:")), "{another}");
     }
 
-    /// A loop whose chunks each cost a millisecond, so that large ones are far faster.
-    struct Slow(usize);
+    /// A loop whose chunks each cost a millisecond, so that large ones are far faster; tiles of 32 cost half of it.
+    struct Slow {
+        num_envs: usize,
+        chunk: Duration,
+    }
 
     impl Loop for Slow {
         fn advance(&mut self, steps: usize, chunk: usize) -> Result<Work> {
             let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(steps.div_ceil(chunk) as u64) {}
-            Ok(Work { steps: (steps * self.0) as u64, checksum: 0 })
+            while start.elapsed() < self.chunk * steps.div_ceil(chunk) as u32 {}
+            Ok(Work { steps: (steps * self.num_envs) as u64, checksum: 0 })
+        }
+
+        fn set_tile(&mut self, envs: usize) {
+            self.chunk = Duration::from_micros(if envs == 32 { 500 } else { 1000 });
         }
     }
 
@@ -822,6 +883,7 @@ mod tests {
         model: MemoryModel,
         hash: &'static str,
         agent: &'static str,
+        tiles: &'static [usize],
         answer: fn(usize) -> Result<Box<dyn Loop>>,
         starts: Cell<usize>,
     }
@@ -830,8 +892,10 @@ mod tests {
         fn default() -> Self {
             let model =
                 MemoryModel { bytes_per_env: 100.0, weight_bytes: 0, transition_bytes: 10, bytes_per_chunk_step: 10 };
-            let answer = |num_envs| -> Result<Box<dyn Loop>> { Ok(Box::new(Slow(num_envs))) };
-            Self { model, hash: "h", agent: "random", answer, starts: Cell::new(0) }
+            let answer = |num_envs| -> Result<Box<dyn Loop>> {
+                Ok(Box::new(Slow { num_envs, chunk: Duration::from_millis(1) }))
+            };
+            Self { model, hash: "h", agent: "random", tiles: &[], answer, starts: Cell::new(0) }
         }
     }
 
@@ -847,6 +911,9 @@ mod tests {
         }
         fn memory(&self) -> MemoryModel {
             self.model
+        }
+        fn tiles(&self) -> &[usize] {
+            self.tiles
         }
         fn agent_times(&self) -> Result<AgentTimes> {
             Ok(AgentTimes { forward_us: Some(1.0), update_us: Some(0.0) })
@@ -895,6 +962,29 @@ mod tests {
         let forced = run(&Request { force: true, ..request(&mock) }, &cache);
         assert!(forced.source == Source::MeasuredNow && forced.environment.seconds.is_some());
         assert_eq!(cache.load().unwrap().profiles.chunk_size_configs.len(), 2);
+    }
+
+    #[test]
+    fn the_fastest_tile_is_found_and_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFile::in_folder(folder.path());
+        let mock = Mock { tiles: &[128, 32, 512], ..Mock::default() };
+        let first = run(&request(&mock), &cache);
+        assert_eq!((first.tile, first.tiles.len()), (Some(32), 3), "{first}");
+        assert!(first.to_string().contains("<- best") && first.to_string().ends_with(", tile = 32)\n"), "{first}");
+        let before = first.candidates.iter().find(|row| row.chunk_size == first.scan_chunk_size).unwrap();
+        assert!(first.throughput_steps_per_s > before.throughput_steps_per_s.map(|speed| 1.5 * speed), "{first}");
+        let second = run(&request(&mock), &cache);
+        assert!(matches!(second.source, Source::Cache { .. }));
+        assert_eq!((second.tile, second.tiles), (first.tile, first.tiles));
+        // Of another version, or made up.
+        let text = fs::read_to_string(cache.path()).unwrap();
+        fs::write(cache.path(), text.replace("\"tile\": 32,\n      \"tiles\"", "\"tile\": 7,\n      \"tiles\""))
+            .unwrap();
+        assert_eq!(run(&request(&mock), &cache).tile, None);
+
+        let equal = run(&request(&Mock { tiles: &[128, 64], agent: "pid", ..Mock::default() }), &cache);
+        assert_eq!(equal.tile, Some(128), "the usual one of equals: {equal}");
     }
 
     #[test]

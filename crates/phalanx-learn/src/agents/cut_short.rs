@@ -4,6 +4,7 @@ use phalanx_core::batch::{self, Actions, ActionsMut, Autoreset, Batch, BatchConf
 use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lane_struct;
 use phalanx_core::lanes::Real;
+use phalanx_core::policy::Policy;
 use phalanx_core::rng::Draws;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
@@ -216,6 +217,10 @@ impl Batch for Lying {
 
     fn lanes(&self) -> usize {
         self.inner.lanes()
+    }
+
+    fn goes_by_rows(&self, policy: &Policy) -> bool {
+        self.inner.goes_by_rows(policy)
     }
 
     fn threads(&self) -> usize {
