@@ -141,8 +141,8 @@ def export(
     env = gymnasium.make(f"phalanx/{env_id}", **env_kwargs)
     space = metadata.get("observation_space", env.observation_space)
     for episode in episodes:
-        found = np.shape(episode.observations)[1:]
-        if found != space.shape:
+        found = np.shape(episode.observations[0])
+        if space.shape is not None and found != space.shape:
             raise ValueError(f"the observations have shape {found}, but those of {env_id} have {space.shape}")
     if ref_min_score is None:
         ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0, **env_kwargs).return_mean

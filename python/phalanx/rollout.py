@@ -104,6 +104,10 @@ def rollout(
             "auto_tune finds the scan_chunk_size and the tile of a policy's roll-out: give neither these nor actions nor "
             "record"
         )
+    if tile is not None and (actions is not None or record):
+        raise TypeError("tile is for a policy's roll-out: give neither actions nor record with it")
+    if "param_seed" in kwargs:
+        raise TypeError("param_seed is for make_vec: a roll-out draws parameters with its seed")
     choices: dict[str, Any] = dict(
         chunk=None if scan_chunk_size is None else to_count("scan_chunk_size", scan_chunk_size),
         tile=None if tile is None else to_count("tile", tile),

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from phalanx.infos import check_finals
+from phalanx.vector import PhalanxVectorEnv
 
 
 class SafetyVectorEnv(VectorWrapper):
@@ -26,8 +27,8 @@ class SafetyVectorEnv(VectorWrapper):
 
     def __init__(self, env: VectorEnv) -> None:
         check_finals(env, "SafetyVectorEnv")
-        inner: Any = env.unwrapped
-        if hasattr(inner, "_spec") and (not inner._spec.constraints or inner._build["safety"] == "off"):
+        # What lies between may have costs of its own.
+        if isinstance(env, PhalanxVectorEnv) and (not env._spec.constraints or env._build["safety"] == "off"):
             raise ValueError("SafetyVectorEnv needs costs, but the environment has no constraints, or safety='off'")
         super().__init__(env)
 

@@ -116,3 +116,6 @@ def test_roll_outs_by_rows_have_a_tile(cache):
         phalanx.rollout("ARC-v0", 30, tile=100)
     with pytest.raises(TypeError, match="auto_tune"):
         phalanx.rollout("ARC-v0", 30, tile=32, auto_tune=True)
+    for clash in ({"record": True}, {"actions": np.zeros((30, 1, 5), int)}):
+        with pytest.raises(TypeError, match="neither actions nor record"):
+            phalanx.rollout("ARC-v0", 30, tile=32, **clash)

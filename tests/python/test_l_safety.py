@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 from helpers import MODES, actions_for
 
 import phalanx
@@ -96,6 +96,8 @@ def test_l_without_constraints_there_is_no_cost():
         with pytest.raises(ValueError, match="needs costs"):
             SafetyVectorEnv(phalanx.make_vec(name, 2, autoreset_mode="SameStep", safety=safety))
     # Costs may come from a wrapper between, which only a step can tell.
+    between = VectorWrapper(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep"))
+    assert SafetyVectorEnv(between).num_envs == 2
     foreign = SafetyVectorEnv(
         SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     )

@@ -215,3 +215,17 @@ def test_parameters_can_be_set_to_what_they_are():
     for name in ("setpoint_low", "setpoint_high", "feed_min"):
         env.set_attr(name, list(env.get_attr(name)))
     phalanx.make_vec("VanDeVusse-v0", 2, setpoint_low=[0.6, 0.5], setpoint_high=[0.6, 0.7])
+
+
+def test_ranges_of_parameters_are_drawn_by_a_seed_of_their_own():
+    def drawn(**seed):
+        return phalanx.make_vec("CartPole-v1", 4, gravity="5..15", **seed)
+
+    first = drawn(param_seed=3)
+    assert first.get_attr("gravity") == drawn(param_seed=3).get_attr("gravity") != drawn(param_seed=4).get_attr("gravity")
+    assert drawn().get_attr("gravity") == drawn(param_seed=0).get_attr("gravity")
+    before = first.get_attr("gravity")
+    first.reset(seed=9)
+    assert first.get_attr("gravity") == before
+    with pytest.raises(TypeError, match="param_seed is for make_vec"):
+        phalanx.rollout("CartPole-v1", 10, param_seed=3)

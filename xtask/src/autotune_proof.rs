@@ -1,7 +1,7 @@
 //! `cargo xtask autotune-proof`: auto-tuning against an exhaustive sweep, and against its time limits.
 //!
-//! Three environments at three sizes, with a cache of its own. The choice must be within 5 % of the best candidate,
-//! all of which take turns in another process. Takes about five minutes on two cores that are otherwise idle.
+//! Four environments at three sizes, one of them with tiles, with a cache of its own. The choice must be within 5 % of the best candidate,
+//! all of which take turns in another process. Takes about ten minutes on two cores that are otherwise idle.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::steps::Run;
 use crate::workspace::{Workspace, run};
 
-const ENVIRONMENTS: [&str; 3] = ["CartPole-v1", "Pendulum-v1", "ccasr-gfp-control"];
+const ENVIRONMENTS: [&str; 4] = ["CartPole-v1", "Pendulum-v1", "ccasr-gfp-control", "ARC-v0"];
 const SIZES: [&str; 3] = ["1000", "10000", "100000"];
 
 const COLD: Duration = Duration::from_secs(60);
@@ -66,10 +66,11 @@ fn phalanx_command(phalanx: &Path, cache: &Path) -> Command {
 
 /// Steps have names that live as long as the program.
 fn name_of(env: usize, size: usize) -> &'static str {
-    const NAMES: [[&str; 3]; 3] = [
+    const NAMES: [[&str; 3]; 4] = [
         ["CartPole, 1 000", "CartPole, 10 000", "CartPole, 100 000"],
         ["Pendulum, 1 000", "Pendulum, 10 000", "Pendulum, 100 000"],
         ["gene circuit, 1 000", "gene circuit, 10 000", "gene circuit, 100 000"],
+        ["ARC, 1 000", "ARC, 10 000", "ARC, 100 000"],
     ];
     NAMES[env][size]
 }

@@ -30,7 +30,7 @@ Commands:
   oracles         Only compare with Gymnasium, SciPy, autograd and GillesPy2
   python          Only install and test the Python package
   python-speed    Measure the Python package beside Gymnasium and EnvPool, and say whether it is as fast as promised
-  autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about five minutes)
+  autotune-proof  Judge the choices of `phalanx autotune` by exhaustive sweeps (about ten minutes)
   lab-proof       Show that the lab finds slow builds and nothing else (about half an hour of a quiet machine)
   learn-proof [X] Train with every preset that must reach something, and say whether it does (about ten minutes)
   learn-comparison  Time to solve CartPole-v1 with PPO: Stable-Baselines3 and PureJaxRL against `phalanx train`";

@@ -8,7 +8,7 @@ use phalanx_core::batch::{BatchConfig, LaneWidth};
 use phalanx_core::lanes::BLOCK;
 use phalanx_core::policy::{POLICIES, Policy};
 use phalanx_core::probe::Precision;
-use phalanx_core::rollout::MAX_TILE;
+use phalanx_core::rollout::{MAX_TILE, check_tile};
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::space::EnvSpec;
 use phalanx_envs::registry::{self, Entry};
@@ -154,8 +154,8 @@ impl PolicyArgs {
 /// Of every command that takes a chunk size.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
-    /// Measure which chunk size is fastest here (and how many threads, unless that is said), or use what was measured
-    /// before; also by PHALANX_AUTO_TUNE=1
+    /// Measure which chunk size is fastest here (and how many threads, unless that is said, and which tile), or use what was
+    /// measured before; also by PHALANX_AUTO_TUNE=1
     #[arg(long)]
     auto_tune: bool,
 }
@@ -324,9 +324,8 @@ pub(crate) struct OutputArgs {
 }
 
 fn tile(text: &str) -> Result<usize, String> {
-    let fits = |envs: &usize| *envs > 0 && *envs <= MAX_TILE && envs.is_multiple_of(BLOCK);
     let allowed = || format!("a multiple of {BLOCK} up to {MAX_TILE} is needed");
-    text.parse().ok().filter(fits).ok_or_else(allowed)
+    text.parse().ok().filter(|envs| check_tile(*envs).is_ok()).ok_or_else(allowed)
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

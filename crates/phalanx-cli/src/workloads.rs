@@ -6,7 +6,7 @@ use phalanx_core::batch::{Actions, Autoreset, Batch, BatchConfig, LaneWidth, Obs
 use phalanx_core::lanes::BLOCK;
 use phalanx_core::policy::Policy;
 use phalanx_core::pool::Pool;
-use phalanx_core::rollout::Rollout;
+use phalanx_core::rollout::{Rollout, TILE};
 use phalanx_core::safety::{SafetyConfig, SafetyMode};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 use phalanx_envs::registry;
@@ -77,7 +77,8 @@ pub(crate) fn tuned(case: CaseSpec, threads: Option<usize>, quiet: bool) -> Resu
     let policy = PolicyArgs { policy: case.agent.clone(), policy_args: case.agent_args.clone() };
     let tuned = autotune::for_rollout(&env, &policy, case.num_envs, threads, quiet)?;
     let Tuned { scan_chunk_size, threads, tile, .. } = tuned;
-    Ok(CaseSpec { scan_chunk_size, threads, tile: tile.unwrap_or(0), ..case })
+    // The usual one is no part of a case's name.
+    Ok(CaseSpec { scan_chunk_size, threads, tile: tile.filter(|tile| *tile != TILE).unwrap_or(0), ..case })
 }
 
 /// The batch of a case.

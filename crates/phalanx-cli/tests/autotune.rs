@@ -222,7 +222,7 @@ fn roll_outs_by_rows_take_the_tuned_tile_and_others_have_none() {
     assert_eq!((&chosen["tile"], &chosen["checksum"]), (&Value::from(16), &plain["checksum"]));
     let both = run(folder.path(), &rollout(&["--auto-tune", "--tile", "16"]));
     assert!(refusal(&both).contains("--tile is 16, but --auto-tune"));
-    assert!(refusal(&run(folder.path(), &rollout(&["--tile", "100"]))).contains("a multiple of 16 up to 1024"));
+    assert!(refusal(&run(folder.path(), &rollout(&["--tile", "100"]))).contains("a multiple of 16 up to 512"));
 
     assert!(tune("cartpole").get("tile").is_none());
     let idle = run(folder.path(), &["rollout", "--env", "cartpole", "--steps", "2", "--tile", "16"]);

@@ -12,10 +12,11 @@ use phalanx_core::policy::{Policy, Tile, TilePolicy};
 use phalanx_core::pool::Pool;
 use phalanx_core::probe::{Precision, probe, probe_solo};
 use phalanx_core::rng::Draws;
-use phalanx_core::rollout::Rollout;
+use phalanx_core::rollout::{MAX_TILE, Rollout, TILE};
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
 use phalanx_core::solo::{Outcome, SoloAction, SoloEnv};
 use phalanx_core::space::{ActionMask, ActionSpace, EnvSpec, ObservationSpace};
+use phalanx_core::stats::EpisodeStats;
 use phalanx_core::{Error, Result, lane_params, lane_struct};
 
 /// A drunkard between two walls: pushed by two actions, kicked by noise, home beyond ±1.
@@ -142,8 +143,13 @@ fn config(num_envs: usize, threads: usize, autoreset: Autoreset) -> BatchConfig 
     BatchConfig { num_envs, seed: 3, autoreset, pool: Arc::new(Pool::new(threads)), ..BatchConfig::default() }
 }
 
-fn run(mut batch: Box<dyn Batch>, policy: Policy, chunk: usize) -> (u64, phalanx_core::stats::EpisodeStats) {
+fn run(batch: Box<dyn Batch>, policy: Policy, chunk: usize) -> (u64, EpisodeStats) {
+    run_by(batch, policy, chunk, TILE)
+}
+
+fn run_by(mut batch: Box<dyn Batch>, policy: Policy, chunk: usize, tile: usize) -> (u64, EpisodeStats) {
     let mut rollout = Rollout::new(policy, batch.as_ref());
+    rollout.set_tile(tile).unwrap();
     rollout.run(batch.as_mut(), 500, chunk, |_| true).unwrap();
     (rollout.checksum(), *rollout.stats())
 }
@@ -176,16 +182,11 @@ fn a_policy_over_tiles_equals_its_twin_in_lanes() {
     for num_envs in [1, 17, 1_000] {
         let pid = Policy::parse("pid", &[("obs_field", "position")], &spec()).unwrap();
         let reference = run(build(Walk, &config(num_envs, 1, Autoreset::SameStep)).unwrap(), pid, 100);
-        for (threads, chunk) in [(1, 500), (2, 9)] {
+        for (threads, chunk, tile) in [(1, 500, TILE), (2, 9, 16), (1, 9, MAX_TILE), (3, 500, 80)] {
             let tiles = || Policy::Tile(Arc::new(Brake));
-            assert_eq!(
-                run(build(Walk, &config(num_envs, threads, Autoreset::SameStep)).unwrap(), tiles(), chunk),
-                reference
-            );
-            assert_eq!(
-                run(build_solo(SoloWalk, &config(num_envs, threads, Autoreset::SameStep)).unwrap(), tiles(), chunk),
-                reference
-            );
+            let config = config(num_envs, threads, Autoreset::SameStep);
+            assert_eq!(run_by(build(Walk, &config).unwrap(), tiles(), chunk, tile), reference);
+            assert_eq!(run_by(build_solo(SoloWalk, &config).unwrap(), tiles(), chunk, tile), reference);
         }
     }
 }

@@ -66,7 +66,7 @@ fn lanes_threads_chunks_and_tiles_do_not_matter() {
                 (LaneWidth::Eight, 2, 128, TILE),
                 (LaneWidth::Sixteen, 1, 7, MAX_TILE),
                 (LaneWidth::Sixteen, 2, 1, 32),
-                (LaneWidth::Sixteen, 3, STEPS, 512),
+                (LaneWidth::Sixteen, 3, STEPS, 64),
             ];
             for (lanes, threads, chunk, tile) in ways {
                 let found = run(&variant, lanes, threads, (chunk, tile), (policy, &arguments));
@@ -88,7 +88,7 @@ fn a_tile_may_change_on_the_way_and_must_be_whole_blocks() {
             rollout.run(batch.as_mut(), 40, 8, |_| true).unwrap();
             for wrong in [0, 8, 100, MAX_TILE + 16] {
                 let refused = rollout.set_tile(wrong).unwrap_err().to_string();
-                assert!(refused.contains("a multiple of 16 up to 1024"), "{refused}");
+                assert!(refused.contains("a multiple of 16 up to 512"), "{refused}");
             }
             assert_eq!(rollout.tile(), tile);
         }

@@ -46,7 +46,7 @@ pub struct CaseSpec {
 pub enum CaseError {
     /// A part that means nothing.
     #[error(
-        "the case '{case}' has the part '{part}', but a case is an environment, then a kind, nENVS, tTHREADS, kCHUNK, \
+        "the case '{case}' has the part '{part}', but a case is an environment, then a kind, nENVS, tTHREADS, kCHUNK, eTILE, \
          safety-MODE, key=value or a policy, such as CartPole-v1/fused_random_rollout/n4096/t1"
     )]
     Part {
@@ -137,6 +137,9 @@ impl CaseSpec {
         if self.scan_chunk_size != rule_of_thumb(self.num_envs) {
             id += &format!("/k{}", self.scan_chunk_size);
         }
+        if self.tile != 0 {
+            id += &format!("/e{}", self.tile);
+        }
         if self.agent != "random" {
             id += &format!("/{}", self.agent);
         }
@@ -147,8 +150,8 @@ impl CaseSpec {
         pairs.fold(id, |id, (key, value)| format!("{id}/{key}={value}"))
     }
 
-    /// The case of an id: an environment, then any of a kind, `n`, `t` and `k` with a number (environments, threads,
-    /// chunk), `safety-` with a mode, `key=value` for a setting, and a policy.
+    /// The case of an id: an environment, then any of a kind, `n`, `t`, `k` and `e` with a number (environments, threads,
+    /// chunk, tile), `safety-` with a mode, `key=value` for a setting, and a policy.
     ///
     /// # Errors
     ///
@@ -178,6 +181,7 @@ impl CaseSpec {
                 let (name, field) = match letter {
                     'n' => ("envs", &mut case.num_envs),
                     't' => ("threads", &mut case.threads),
+                    'e' => ("tile", &mut case.tile),
                     _ => ("chunk", chunk.insert(number)),
                 };
                 once(name, part)?;
@@ -265,7 +269,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// The letter and what follows, if the part of a case is meant for a number: no policy begins like this.
 fn size(part: &str) -> Option<(char, &str)> {
-    let letter = part.chars().next().filter(|letter| "ntk".contains(*letter))?;
+    let letter = part.chars().next().filter(|letter| "ntke".contains(*letter))?;
     let digits = &part[1..];
     digits
         .chars()
@@ -316,6 +320,7 @@ mod tests {
             "Pendulum-v1/host_api_random/n100/t2/k7/g=9.5",
             "ChemicalReactor-v0/policy_rollout/n64/t1/pid/safety-off",
             "CartPole-v1/training/n2048/t2/k16/ppo/run.rollout_steps=16",
+            "ARC-v0/fused_random_rollout/n4096/t1/e512/canvas=5",
         ] {
             assert_eq!(CaseSpec::parse(id).unwrap().id(), id);
         }

@@ -152,12 +152,14 @@ impl<K: Kernel> Engine<K> {
     fn advance_rows(&mut self, rollout: &mut Rollout, steps: usize) {
         // All on one thread if the steps are not worth a second.
         let threads = if self.grain(steps) == self.blocks() { 1 } else { self.pool.threads() };
-        let tile = rollout.tile_blocks;
-        if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec, tile)) {
-            rollout.scratch = (0..self.pool.threads()).map(|_| TileScratch::new::<K::Elem>(&self.spec, tile)).collect();
+        let most = rollout.tile_blocks.min(self.blocks());
+        if rollout.scratch.len() < threads || !rollout.scratch.iter().all(|scratch| scratch.fits(&self.spec, most)) {
+            rollout.scratch = (0..self.pool.threads()).map(|_| TileScratch::new::<K::Elem>(&self.spec, most)).collect();
         }
+        // No larger than a thread's share.
+        let tile_blocks = most.min(self.blocks().div_ceil(threads));
         // One range of blocks and one scratch for each thread.
-        let width = self.blocks().div_ceil(threads).next_multiple_of(tile);
+        let width = self.blocks().div_ceil(threads).next_multiple_of(tile_blocks);
         let ranges = self.blocks().div_ceil(width);
         let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
         let total = Mutex::new(EpisodeStats::default());
@@ -173,11 +175,11 @@ impl<K: Kernel> Engine<K> {
         pool.for_each(ranges, 1, parts, |range, (rows, book, run, scratch)| {
             let mut stats = EpisodeStats::default();
             let tiles_of = rows
-                .chunks_mut(row_width * tile)
-                .zip(book.chunks_mut(BOOK_LINES * tile))
-                .zip(run.chunks_mut(run_width * tile));
+                .chunks_mut(row_width * tile_blocks)
+                .zip(book.chunks_mut(BOOK_LINES * tile_blocks))
+                .zip(run.chunks_mut(run_width * tile_blocks));
             for (i, ((rows, book), run)) in tiles_of.enumerate() {
-                let first_block = range.start * width + i * tile;
+                let first_block = range.start * width + i * tile_blocks;
                 tiles.advance(TileCells { first_block, rows, book, run }, &mut scratch[0], stretch, &mut stats);
             }
             total.lock().expect("no panic while this lock is held").merge(&stats);
@@ -418,7 +420,7 @@ impl<K: Kernel> Batch for Engine<K> {
         rollout.policy.check(&self.spec)?;
         let components = self.spec.action.components();
         actions.check(&self.spec, self.num_envs)?;
-        let tile_blocks = rollout.tile_blocks;
+        let tile_blocks = rollout.tile_blocks.min(self.blocks());
         if !rollout.scratch.first().is_some_and(|scratch| scratch.fits(&self.spec, tile_blocks)) {
             rollout.scratch = vec![TileScratch::new::<K::Elem>(&self.spec, tile_blocks)];
         }

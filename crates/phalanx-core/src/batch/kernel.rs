@@ -10,7 +10,7 @@ use crate::stats::{EpisodeStats, Tally};
 
 /// Blocks that a kernel steps together: enough to start the episodes of many finished environments at once,
 /// few enough to stay in L2.
-pub(super) const STEP_TILE: usize = 32;
+pub(crate) const STEP_TILE: usize = 32;
 
 /// Where a kernel writes the results of a step.
 pub(super) type Out<'a, T> = StepOut<'a, &'a mut [T]>;

@@ -18,6 +18,7 @@ mod solo_kernel;
 pub use config::{BatchConfig, LaneWidth, build, build_solo};
 pub(crate) use config::{Configured, configure, configure_solo};
 pub use element::{ObsElement, ObsMut};
+pub(crate) use kernel::STEP_TILE;
 pub(crate) use lane_kernel::{check_lane_state, check_state};
 pub(crate) use row_wise::TileScratch;
 

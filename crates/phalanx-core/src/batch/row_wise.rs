@@ -51,13 +51,14 @@ impl TileScratch {
         Self { step, obs_dim, element: T::ELEMENT, blocks, actions, words: Vec::with_capacity(blocks) }
     }
 
-    /// Whether the arrays have the right shape for a tile of so many blocks of an environment.
+    /// Whether the arrays have the right shape for an environment and are enough for a tile of so many blocks.
     pub(super) fn fits(&self, spec: &EnvSpec, blocks: usize) -> bool {
         let (discrete, components) = match self.actions {
             TileActions::Discrete { components, .. } => (true, components),
             TileActions::Continuous { components, .. } => (false, components),
         };
-        (self.obs_dim, self.element, self.blocks) == (spec.observation.dim(), spec.observation.element, blocks)
+        self.blocks >= blocks
+            && (self.obs_dim, self.element) == (spec.observation.dim(), spec.observation.element)
             && (discrete, components) == (spec.action.is_discrete(), spec.action.components())
     }
 }

@@ -125,8 +125,9 @@ pub fn sweep(
     let clock =
         |threads: usize| if settings[0].threads == settings[settings.len() - 1].threads { threads } else { WALL };
     let mut steps = Vec::new();
-    for Setting { threads, chunk_size, .. } in &settings {
+    for Setting { threads, chunk_size, tile } in &settings {
         let running = loops.get_mut(threads).expect("each has one");
+        tile.iter().for_each(|tile| running.set_tile(*tile));
         steps.push(sample_steps(running.as_mut(), clock(*threads), *chunk_size, plan.sample)?);
     }
     let sample = |at: usize| {

@@ -346,8 +346,10 @@ struct Choice {
     chunk: usize,
     /// `None` if the chunk is that of the rule of thumb, unmeasured.
     speed: Option<f64>,
-    /// `None` if none was compared with others.
+    /// `None` if there is nothing to choose.
     tile: Option<usize>,
+    /// Whether there was no time to compare tiles.
+    tile_is_open: bool,
     candidates: Vec<Candidate>,
     notes: Vec<String>,
 }
@@ -379,7 +381,7 @@ impl Tuning<'_> {
             return Ok(Tuned {
                 scan_chunk_size: config.optimal_chunk_size,
                 threads: config.threads.or(threads).unwrap_or(1),
-                tile: config.tile.filter(|tile| subject.tiles().contains(tile)),
+                tile: config.tile,
                 throughput_steps_per_s: config.throughput_steps_per_s,
                 source: Source::Cache { validated_at: config.validated_at },
                 key,
@@ -397,9 +399,15 @@ impl Tuning<'_> {
         let (environment, ns_per_step) = self.environment(&model, &env_hash)?;
         let agent = self.agent(&model)?;
         let Threads { count: threads, note, out_of_time } = self.threads(&model, budget, ns_per_step)?;
-        let mut choice = self.chunk(&model, budget, threads, ns_per_step)?;
+        let end = self.deadline(SEARCH_TIME + TILE_TIME);
+        let (mut choice, running) = self.chunk(&model, budget, threads, ns_per_step)?;
         choice.notes.extend(note);
-        let tiles = if choice.speed.is_some() { self.tiles(&mut choice, threads)? } else { Vec::new() };
+        let tiles = match running {
+            Some(running) if !subject.tiles().is_empty() => self.tiles(&mut choice, running, threads, end)?,
+            _ => Vec::new(),
+        };
+        // With more time there would be one.
+        let out_of_time = out_of_time || (self.request.time_budget.is_some() && choice.tile_is_open);
         let config = ChunkConfig {
             optimal_chunk_size: choice.chunk,
             throughput_steps_per_s: choice.speed,
@@ -446,6 +454,10 @@ impl Tuning<'_> {
             at: &config.validated_at,
             env_hash: Some((&config.env_hash, env_hash)),
         });
+        // An earlier version knew no tiles.
+        let tiles = self.request.subject.tiles();
+        let has_tile = tiles.is_empty() || config.tile.is_some_and(|tile| tiles.contains(&tile));
+        let objection = objection.or_else(|| (!has_tile).then(|| "it has no tile".to_owned()));
         match objection {
             None => Some(config.clone()),
             Some(reason) => {
@@ -569,6 +581,17 @@ impl Tuning<'_> {
         }
     }
 
+    /// When the search for a chunk size has to end, so that some time is left for the tile.
+    fn chunk_deadline(&self) -> Instant {
+        let end = self.deadline(SEARCH_TIME);
+        if self.request.time_budget.is_none() || self.request.subject.tiles().is_empty() {
+            return end;
+        }
+        let share = TILE_TIME.as_secs_f64() / (SEARCH_TIME + TILE_TIME).as_secs_f64();
+        let left = end.saturating_duration_since(Instant::now());
+        end - left.mul_f64(share)
+    }
+
     /// The number of threads that is fastest with the chunk of the rule of thumb.
     fn threads(&mut self, model: &MemoryModel, budget: f64, ns_per_step: f64) -> Result<Threads> {
         let Request { subject, num_envs, threads, .. } = *self.request;
@@ -622,7 +645,14 @@ impl Tuning<'_> {
         Ok(Threads::of(counts[found.chosen]))
     }
 
-    fn chunk(&mut self, model: &MemoryModel, budget: f64, threads: usize, ns_per_step: f64) -> Result<Choice> {
+    /// The fastest chunk, and the loop that it was measured in unless there was no time for that.
+    fn chunk(
+        &mut self,
+        model: &MemoryModel,
+        budget: f64,
+        threads: usize,
+        ns_per_step: f64,
+    ) -> Result<(Choice, Option<Box<dyn Loop>>)> {
         let Request { subject, num_envs, .. } = *self.request;
         let buffer = self.request.buffer_size.unwrap_or(0);
         let (fitting, over) = self.request.split_by_memory(model, budget);
@@ -637,7 +667,7 @@ impl Tuning<'_> {
             }
         };
         let mut rows: Vec<Candidate> = over.iter().map(unmeasured(Status::Oom)).collect();
-        let deadline = self.deadline(SEARCH_TIME);
+        let deadline = self.chunk_deadline();
         let seconds_left = || deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let mut notes = Vec::new();
 
@@ -649,14 +679,14 @@ impl Tuning<'_> {
         let measurable = |step_seconds| affordable(&fitting, usual, |chunk| cost(chunk, step_seconds), seconds_left());
         let by_rule = |candidates, mut notes: Vec<String>, before: &str| {
             notes.push(format!("the time budget ended before {before}; using {usual} by the rule of thumb"));
-            Choice { chunk: usual, speed: None, tile: None, candidates, notes }
+            Choice { chunk: usual, speed: None, tile: None, tile_is_open: false, candidates, notes }
         };
         let nothing_compared = "two chunk sizes could be compared";
         let rivals = fitting.len().min(2);
 
         let step_seconds = num_envs as f64 * ns_per_step / 1e9 / threads as f64;
         if measurable(step_seconds).len() < rivals {
-            return Ok(by_rule(rows, notes, nothing_compared));
+            return Ok((by_rule(rows, notes, nothing_compared), None));
         }
         let mut running = match subject.start(num_envs, threads) {
             Ok(running) => running,
@@ -679,7 +709,7 @@ impl Tuning<'_> {
         let step_seconds = chunk_time(running.as_mut(), threads, fitting[0], sample)?.as_secs_f64() / fitting[0] as f64;
         let measured = measurable(step_seconds);
         if measured.len() < rivals {
-            return Ok(by_rule(rows, notes, nothing_compared));
+            return Ok((by_rule(rows, notes, nothing_compared), None));
         }
         let left_out: Vec<usize> = fitting.iter().copied().filter(|chunk| !measured.contains(chunk)).collect();
         if let Some(&least) = left_out.first() {
@@ -720,25 +750,37 @@ impl Tuning<'_> {
         rows.extend(speeds);
         rows.sort_by_key(|row| std::cmp::Reverse(row.chunk_size));
         let Some(chosen) = settled(&found, &measured, usual) else {
-            return Ok(by_rule(rows, notes, &format!("a chunk of {usual} could be measured")));
+            return Ok((by_rule(rows, notes, &format!("a chunk of {usual} could be measured")), None));
         };
         let chunk = measured[chosen];
         notes.extend(remark(&found, chunk));
-        Ok(Choice { chunk, speed: Some(speed(&found.times[chosen]).0), tile: None, candidates: rows, notes })
+        let speed = Some(speed(&found.times[chosen]).0);
+        Ok((Choice { chunk, speed, tile: None, tile_is_open: false, candidates: rows, notes }, Some(running)))
     }
 
-    /// The speed of each tile with the chunk that was chosen, if there are tiles and time; adds the fastest to the choice.
-    fn tiles(&mut self, choice: &mut Choice, threads: usize) -> Result<Vec<TileSpeed>> {
+    /// The speed of each tile with the chunk that was chosen, if there is time; adds the fastest to the choice.
+    fn tiles(
+        &mut self,
+        choice: &mut Choice,
+        mut running: Box<dyn Loop>,
+        threads: usize,
+        deadline: Instant,
+    ) -> Result<Vec<TileSpeed>> {
         let Request { subject, num_envs, sample, .. } = *self.request;
-        let (tiles, deadline) = (subject.tiles(), self.deadline(TILE_TIME));
-        let (Some(usual), Some(speed_before)) = (tiles.first(), choice.speed) else { return Ok(Vec::new()) };
+        let tiles = subject.tiles();
+        let speed_before = choice.speed.expect("a chunk was measured with this loop");
         let one_turn = sample.as_secs_f64().max((choice.chunk * num_envs) as f64 / speed_before);
         let seconds_left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         if one_turn * (tiles.len() * (MIN_ROUNDS + 1)) as f64 > seconds_left {
-            choice.notes.push(format!("tile = {usual}, not tuned: there was no time to compare"));
+            (choice.tile, choice.tile_is_open) = (Some(tiles[0]), true);
+            choice.notes.push(format!("tile = {}, not tuned: there was no time to compare", tiles[0]));
             return Ok(Vec::new());
         }
-        let mut running = subject.start(num_envs, threads)?;
+        // What a larger tile needs is allocated once, outside of the samples.
+        for &tile in tiles {
+            running.set_tile(tile);
+            timed(running.as_mut(), threads, 1, 1)?;
+        }
         let steps = sample_steps(running.as_mut(), threads, choice.chunk, sample)?;
         let observer = &mut self.observer;
         let found = search(
@@ -981,7 +1023,15 @@ mod tests {
         let text = fs::read_to_string(cache.path()).unwrap();
         fs::write(cache.path(), text.replace("\"tile\": 32,\n      \"tiles\"", "\"tile\": 7,\n      \"tiles\""))
             .unwrap();
-        assert_eq!(run(&request(&mock), &cache).tile, None);
+        let again = run(&request(&mock), &cache);
+        assert_eq!((&again.source, again.tile), (&Source::MeasuredNow, Some(32)), "{again}");
+        assert!(again.warnings.iter().any(|warning| warning.contains("it has no tile")), "{:?}", again.warnings);
+        let stored = || cache.load().unwrap().profiles.chunk_size_configs.len();
+        let before = stored();
+        // Time for chunks, and none for a tile, which takes a share of what is left.
+        let short = Request { num_envs: 128, sample: Duration::from_millis(50), ..request(&mock) };
+        let tuned = run(&Request { time_budget: Some(Duration::from_millis(1500)), ..short }, &cache);
+        assert_eq!((tuned.tiles.len(), stored()), (0, before), "{tuned}");
 
         let equal = run(&request(&Mock { tiles: &[128, 64], agent: "pid", ..Mock::default() }), &cache);
         assert_eq!(equal.tile, Some(128), "the usual one of equals: {equal}");

@@ -48,13 +48,19 @@ fn with_keys_of_runs(mut error: phalanx_core::Error) -> phalanx_core::Error {
     error
 }
 
-/// Refuses what would be accepted in silence and not done.
-fn check(config: &Config) -> Result<()> {
+/// Refuses agents that cannot learn what the environment asks for.
+pub(super) fn check_opponent(config: &Config) -> Result<()> {
     let plays_itself = config.env.settings.get("opponent").is_some_and(|opponent| opponent == "self_play");
     if plays_itself && matches!(config.agent, AgentConfig::Ppo(_) | AgentConfig::Dqn(_) | AgentConfig::Pqn(_)) {
         let why = "is self_play, where one side's gain is the other's loss: only q_learning knows that";
         return Err(Error::setting("env.opponent", why));
     }
+    Ok(())
+}
+
+/// Refuses what would be accepted in silence and not done.
+fn check(config: &Config) -> Result<()> {
+    check_opponent(config)?;
     if config.run.auto_tune {
         let why = "is true, but has to be settled before training, as `phalanx train` does: give run.scan_chunk_size \
                    and run.threads instead";
@@ -65,7 +71,7 @@ fn check(config: &Config) -> Result<()> {
 
 /// A few of the environments of a configuration.
 pub(super) fn sample(config: &Config, make: &MakeBatch<'_>, num_envs: usize) -> Result<Box<dyn Batch>> {
-    Ok(make(&BatchConfig { num_envs, ..batch_config(config)? }).map_err(with_keys_of_runs)?)
+    Ok(make(&BatchConfig { num_envs, seed: config.run.seed, ..batch_config(config)? }).map_err(with_keys_of_runs)?)
 }
 
 /// Refuses as many environments as there is no memory for; `key` is the setting that asks for them.

@@ -174,8 +174,10 @@ pub fn learner(config: &Config, environments: &dyn Environments) -> Result<Box<d
     build::learner(config, &|batch| environments.batch(batch), &pool(config)?)
 }
 
-/// Refuses settings of the environment that [`train`] would refuse, and makes no more than one of it.
+/// Refuses settings of the environment that [`train`] would refuse, as far as the first of them shows it: it makes no more
+/// than one.
 pub fn check_env(config: &Config, environments: &dyn Environments) -> Result<()> {
+    build::check_opponent(config)?;
     build::sample(config, &|batch| environments.batch(batch), 1).map(drop)
 }
 
