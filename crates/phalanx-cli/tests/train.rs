@@ -53,6 +53,8 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
     // The run's own last evaluation, played again.
     assert_eq!(evaluated("final")["mean_return"], document["final_eval_return_mean"]);
     assert_eq!(evaluated("step_00002048")["global_step"], 2048);
+    let quiet = run(folder.path(), &["evaluate", path.to_str().unwrap(), "--episodes", "10", "--quiet"]);
+    assert!(quiet.status.success() && quiet.stderr.is_empty() && !quiet.stdout.is_empty());
 }
 
 /// Every agent tells of the stages it has, and learns the same.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use phalanx_learn::{EvalOptions, EvaluationSummary, evaluate, load_run};
+use phalanx_learn::trainer::batch_config;
+use phalanx_learn::{Environments, EvalOptions, EvaluationSummary, evaluate, load_run};
 use phalanx_workbench::Registered;
 use serde::Serialize;
 
@@ -43,6 +44,9 @@ pub(crate) struct EvaluateArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Serialize)]
@@ -95,11 +99,15 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     config.run.eval_render_videos = args.render_videos;
     let global_step = agent_state.global_step;
     let mut monitoring = args.monitor.start(config.run.eval_rollouts)?;
-    // For the monitor's lines: nobody knows how long episodes will be.
-    let progress = Progress::new("evaluate", 0, true);
+    // All episodes step together; nobody knows when the longest will end, but it is no longer than this.
+    let episodes = u64::from(args.episodes);
+    let sample = environments.batch(&batch_config(&config)?)?;
+    let longest = config.run.eval_max_steps.unwrap_or(u64::MAX).min(sample.spec().max_steps.into());
+    let mut progress = Progress::new("evaluate", longest.saturating_mul(episodes), args.quiet);
     monitoring.begin();
     let mut watch = || {
-        monitoring.follow(1, u64::from(args.episodes), &progress);
+        progress.advance(episodes);
+        monitoring.follow(1, episodes, &progress);
         true
     };
     let options = EvalOptions {
@@ -111,6 +119,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     };
     let found = evaluate(&config, &environments, options)?;
     let monitored = monitoring.close(&progress);
+    drop(progress);
     if args.json {
         let printed = print_json(&Document {
             env: &config.env.name,
