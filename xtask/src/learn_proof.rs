@@ -32,15 +32,19 @@ const fn task(env: &'static str, agent: &'static str, seeds: usize, bar: Bar) ->
     Task { env, agent, seeds, bar }
 }
 
-const TASKS: [Task; 11] = [
+const TASKS: [Task; 15] = [
     task("CartPole-v1", "ppo", 10, Bar::Return(475.0)),
     task("CartPole-v1", "pqn", 10, Bar::Return(475.0)),
     task("CartPole-v1", "dqn", 10, Bar::Return(475.0)),
     task("Acrobot-v1", "ppo", 10, Bar::Return(-100.0)),
+    task("Acrobot-v1", "pqn", 5, Bar::Return(-100.0)),
+    task("Acrobot-v1", "dqn", 5, Bar::Return(-100.0)),
     task("Pendulum-v1", "ppo", 10, Bar::Return(-250.0)),
     task("MountainCarContinuous-v0", "ppo", 10, Bar::Return(90.0)),
     // Gymnasium's own threshold.
     task("MountainCar-v0", "ppo", 10, Bar::Return(-110.0)),
+    task("MountainCar-v0", "pqn", 5, Bar::Return(-110.0)),
+    task("gene-circuit", "ppo", 5, Bar::Controllers(&["bangbang", "pid"])),
     task("gene-circuit", "dqn", 5, Bar::Controllers(&["bangbang", "pid"])),
     task("gene-circuit", "pqn", 5, Bar::Controllers(&["bangbang", "pid"])),
     task("ChemicalReactor-v0", "ppo", 10, Bar::Controllers(&["pid"])),

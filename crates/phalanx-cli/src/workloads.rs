@@ -106,6 +106,7 @@ pub(crate) fn config(case: &CaseSpec) -> Result<BatchConfig, Failure> {
         ),
         settings: case.settings.clone(),
         safety: SafetyConfig { mode, ..SafetyConfig::default() },
+        ..BatchConfig::default()
     })
 }
 

@@ -63,6 +63,9 @@ pub struct BatchConfig {
     /// What must hold after every step, and what follows if it does not. Default: the environment's own
     /// constraints, enforced.
     pub safety: SafetyConfig,
+    /// How often each action is done before the next is asked for; default 1. More than once only with
+    /// [`Autoreset::SameStep`], and without masks.
+    pub action_repeat: u32,
 }
 
 impl Default for BatchConfig {
@@ -75,6 +78,7 @@ impl Default for BatchConfig {
             pool: Arc::new(Pool::new(1)),
             settings: Vec::new(),
             safety: SafetyConfig::default(),
+            action_repeat: 1,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::element::typed;
 use super::kernel::{
     At, BOOK_LINES, COST, Cells, ENDED, EPISODE, Kernel, Out, RETURN, STEP_TILE, STEPS, Streams, Stretch, copy_lane,
 };
+use super::repeat::repeating;
 use super::row_wise::{RowWise, TileCells, TileScratch};
 use super::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
 use crate::error::{Error, Result};
@@ -61,19 +62,21 @@ impl<K: Kernel> Engine<K> {
     pub(super) fn boxed(kernel: K, spec: EnvSpec, config: &BatchConfig) -> Result<Box<dyn Batch>> {
         assert!(spec.action_mask == ActionMask::None || spec.action.is_discrete(), "masks are for discrete actions");
         let blocks = config.num_envs.div_ceil(BLOCK);
+        let repeats = config.action_repeat > 1;
         let mut engine = Self {
             rows: zeroed(blocks * kernel.rows_per_block())?,
             book: zeroed(blocks * BOOK_LINES)?,
             kernel,
             spec,
             num_envs: config.num_envs,
-            autoreset: config.autoreset,
+            autoreset: if repeats { Autoreset::Disabled } else { config.autoreset },
             pool: Arc::clone(&config.pool),
             streams: Streams::of_seed(config.seed),
             stats: EpisodeStats::default(),
         };
         engine.start_all();
-        Ok(Box::new(engine))
+        let engine = Box::new(engine);
+        if repeats { repeating(engine, config.action_repeat, config.autoreset) } else { Ok(engine) }
     }
 
     fn blocks(&self) -> usize {
@@ -641,7 +644,7 @@ fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
 impl<'a> StepOut<'a> {
     /// The same arrays for observations of type `T`.
     #[inline(always)]
-    fn typed<T: super::ObsElement>(self, env: &str) -> Result<Out<'a, T>> {
+    pub(super) fn typed<T: super::ObsElement>(self, env: &str) -> Result<Out<'a, T>> {
         Ok(StepOut {
             obs: typed(env, self.obs)?,
             rewards: self.rewards,
@@ -686,7 +689,7 @@ impl<T> Out<'_, T> {
     }
 
     #[inline(always)]
-    fn check(&self, num_envs: usize, dim: usize, safe: bool) -> Result<()> {
+    pub(super) fn check(&self, num_envs: usize, dim: usize, safe: bool) -> Result<()> {
         check_len("the observation array", self.obs.len(), num_envs * dim)?;
         check_len("the reward array", self.rewards.len(), num_envs)?;
         check_len("the terminated array", self.terminated.len(), num_envs)?;

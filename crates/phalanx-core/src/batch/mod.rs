@@ -11,6 +11,7 @@ mod engine;
 mod kernel;
 mod lane_kernel;
 mod params;
+mod repeat;
 mod row_wise;
 mod slowdown;
 mod solo_kernel;

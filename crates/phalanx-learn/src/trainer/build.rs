@@ -22,9 +22,10 @@ use crate::tabular;
 use crate::world::World;
 
 /// The environments of a configuration, as the engine takes them: their own settings, and what follows from constraints
-/// (`env.safety` is a mode, `env.constraints` are separated by semicolons).
+/// (`env.safety` is a mode, `env.constraints` are separated by semicolons), each action `env.action_repeat` times.
 pub fn batch_config(config: &Config) -> Result<BatchConfig> {
-    let mut batch = BatchConfig::default();
+    // As nearly all of a run need it, and as repeated actions do.
+    let mut batch = BatchConfig { autoreset: Autoreset::SameStep, ..BatchConfig::default() };
     for (name, value) in &config.env.settings {
         let refuse = |error: phalanx_core::Error| Error::setting(format!("env.{name}"), format!("is wrong: {error}"));
         match name.as_str() {
@@ -34,8 +35,18 @@ pub fn batch_config(config: &Config) -> Result<BatchConfig> {
                 batch.safety.constraints =
                     texts.map(Constraint::parse).collect::<phalanx_core::Result<_>>().map_err(refuse)?;
             }
+            "action_repeat" => {
+                let times = value.parse().ok().filter(|times| (1..=10_000).contains(times));
+                batch.action_repeat = times.ok_or_else(|| {
+                    Error::setting("env.action_repeat", format!("is {value}, but must be from 1 to 10000"))
+                })?;
+            }
             _ => batch.settings.push((name.clone(), value.clone())),
         }
+    }
+    if batch.action_repeat > 1 && config.run.eval_render_videos {
+        let why = "is true, but episodes of repeated actions are not drawn: give env.action_repeat=1";
+        return Err(Error::setting("run.eval_render_videos", why));
     }
     Ok(batch)
 }
@@ -43,7 +54,7 @@ pub fn batch_config(config: &Config) -> Result<BatchConfig> {
 /// Of an unknown setting, what else it may have been meant for: a run knows keys that its environment does not.
 fn with_keys_of_runs(mut error: phalanx_core::Error) -> phalanx_core::Error {
     if let phalanx_core::Error::UnknownName { kind: "parameter", known, .. } = &mut error {
-        known.extend(["safety", "constraints"].map(str::to_owned));
+        known.extend(["safety", "constraints", "action_repeat"].map(str::to_owned));
     }
     error
 }
@@ -126,4 +137,24 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
             Box::new(Classical::new(policy, world, seed)?)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::config::{RunConfig, create_config};
+
+    #[test]
+    fn repeated_actions_reach_the_environments() {
+        let config = |times: &str| create_config("MountainCar-v0", "ppo", &[("env.action_repeat", times)]).unwrap();
+        let entry = phalanx_envs::registry::find("MountainCar-v0").unwrap();
+        let make = |batch: &BatchConfig| entry.batch(batch);
+        assert_eq!(sample(&config("4"), &make, 1).unwrap().spec().max_steps, 50);
+        for wrong in ["0", "-1", "1.5", "often", "10001"] {
+            let error = batch_config(&config(wrong)).unwrap_err().to_string();
+            assert_eq!(error, format!("env.action_repeat is {wrong}, but must be from 1 to 10000"));
+        }
+        let drawn = Config { run: RunConfig { eval_render_videos: true, ..config("4").run }, ..config("4") };
+        assert!(batch_config(&drawn).unwrap_err().to_string().contains("are not drawn"));
+    }
 }

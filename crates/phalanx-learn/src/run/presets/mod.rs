@@ -30,7 +30,6 @@ pub(crate) const ALL: &[Preset] = &[
     preset!("ppo", "ChemicalReactor-v0"),
     preset!("dqn", "CartPole-v1"),
     preset!("dqn", "Acrobot-v1"),
-    preset!("dqn", "MountainCar-v0"),
     preset!("dqn", "gene-circuit"),
     preset!("pqn", "CartPole-v1"),
     preset!("pqn", "Acrobot-v1"),
