@@ -6,6 +6,7 @@
 //! ([`SoloEnv`](crate::solo::SoloEnv)).
 
 mod config;
+mod delegate;
 mod element;
 mod engine;
 mod kernel;

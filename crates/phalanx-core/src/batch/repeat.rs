@@ -4,12 +4,10 @@
 //! plays on in an episode that nobody hears of; that one is dropped, and the next one begins, when the repetition is over.
 //! Episodes are drawn by their number, so the dropped one changes no other.
 
-use super::{Actions, ActionsMut, Autoreset, Batch, ObsMut, Reset, StepBuffers, StepOut};
+use super::{Actions, Autoreset, Batch, ObsMut, Reset, StepBuffers, StepOut};
 use crate::error::{Error, Result};
-use crate::policy::Policy;
 use crate::rollout::Rollout;
 use crate::space::{ActionMask, Element, EnvSpec};
-use crate::stats::EpisodeStats;
 
 /// A batch, each of whose steps is several of another one.
 ///
@@ -108,75 +106,5 @@ impl Batch for Repeating {
         Err(Error::Setup("roll-outs in chunks do not repeat actions".to_owned()))
     }
 
-    fn decide_into(&mut self, rollout: &mut Rollout, actions: ActionsMut<'_>) -> Result<()> {
-        self.inner.decide_into(rollout, actions)
-    }
-
-    fn num_envs(&self) -> usize {
-        self.inner.num_envs()
-    }
-
-    fn reset_into(&mut self, reset: Reset<'_>, obs: ObsMut<'_>) -> Result<()> {
-        self.inner.reset_into(reset, obs)
-    }
-
-    fn observe_into(&self, obs: ObsMut<'_>) -> Result<()> {
-        self.inner.observe_into(obs)
-    }
-
-    fn action_masks_into(&self, masks: &mut [bool]) -> Result<()> {
-        self.inner.action_masks_into(masks)
-    }
-
-    fn ended_into(&self, ended: &mut [bool]) -> Result<()> {
-        self.inner.ended_into(ended)
-    }
-
-    fn stats(&self) -> &EpisodeStats {
-        self.inner.stats()
-    }
-
-    fn state(&self, env: usize) -> Result<Vec<f64>> {
-        self.inner.state(env)
-    }
-
-    fn set_state(&mut self, env: usize, state: &[f64]) -> Result<()> {
-        self.inner.set_state(env, state)
-    }
-
-    fn param(&self, name: &str, env: usize) -> Result<f64> {
-        self.inner.param(name, env)
-    }
-
-    fn set_param(&mut self, name: &str, values: &[f64]) -> Result<()> {
-        self.inner.set_param(name, values)
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        self.inner.snapshot()
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
-        self.inner.restore(snapshot)
-    }
-
-    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> Result<()> {
-        self.inner.restore_some(snapshot, mask)
-    }
-
-    fn bytes_per_env(&self) -> f64 {
-        self.inner.bytes_per_env()
-    }
-
-    fn lanes(&self) -> usize {
-        self.inner.lanes()
-    }
-
-    fn goes_by_rows(&self, policy: &Policy) -> bool {
-        self.inner.goes_by_rows(policy)
-    }
-
-    fn threads(&self) -> usize {
-        self.inner.threads()
-    }
+    crate::delegate_batch!(inner);
 }

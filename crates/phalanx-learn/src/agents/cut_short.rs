@@ -1,14 +1,12 @@
 //! Test environments with known values, and batches that lie about the ends of episodes as wrong agents would see them.
 
-use phalanx_core::batch::{self, Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut};
+use phalanx_core::batch::{self, Actions, Autoreset, Batch, BatchConfig, ObsMut, StepOut};
 use phalanx_core::env::{Discrete, LaneEnv, Step};
 use phalanx_core::lane_struct;
 use phalanx_core::lanes::Real;
-use phalanx_core::policy::Policy;
 use phalanx_core::rng::Draws;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::space::{ActionSpace, EnvSpec, ObservationSpace};
-use phalanx_core::stats::EpisodeStats;
 
 use super::q_network::{QNetwork, best};
 use crate::learner::{Learner, Report};
@@ -120,14 +118,6 @@ impl Batch for Lying {
         self.inner.spec()
     }
 
-    fn num_envs(&self) -> usize {
-        self.inner.num_envs()
-    }
-
-    fn reset_into(&mut self, reset: Reset<'_>, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
-        self.inner.reset_into(reset, obs)
-    }
-
     fn step_into(&mut self, actions: Actions<'_>, out: StepOut<'_>) -> phalanx_core::Result<()> {
         let StepOut { obs: ObsMut::F32(obs), final_obs: ObsMut::F32(final_obs), .. } = out else {
             panic!("observations are reals")
@@ -155,75 +145,13 @@ impl Batch for Lying {
         Ok(())
     }
 
-    fn observe_into(&self, obs: ObsMut<'_>) -> phalanx_core::Result<()> {
-        self.inner.observe_into(obs)
-    }
-
-    fn action_masks_into(&self, masks: &mut [bool]) -> phalanx_core::Result<()> {
-        self.inner.action_masks_into(masks)
-    }
-
     fn advance(&mut self, rollout: &mut Rollout, steps: usize) -> phalanx_core::Result<()> {
         self.inner.advance(rollout, steps)
-    }
-
-    fn decide_into(&mut self, rollout: &mut Rollout, actions: ActionsMut<'_>) -> phalanx_core::Result<()> {
-        self.inner.decide_into(rollout, actions)
-    }
-
-    fn restore_some(&mut self, snapshot: &[u8], mask: &[bool]) -> phalanx_core::Result<()> {
-        self.inner.restore_some(snapshot, mask)
-    }
-
-    fn ended_into(&self, ended: &mut [bool]) -> phalanx_core::Result<()> {
-        self.inner.ended_into(ended)
     }
 
     fn autoreset(&self) -> Autoreset {
         self.inner.autoreset()
     }
 
-    fn stats(&self) -> &EpisodeStats {
-        self.inner.stats()
-    }
-
-    fn state(&self, env: usize) -> phalanx_core::Result<Vec<f64>> {
-        self.inner.state(env)
-    }
-
-    fn set_state(&mut self, env: usize, state: &[f64]) -> phalanx_core::Result<()> {
-        self.inner.set_state(env, state)
-    }
-
-    fn param(&self, name: &str, env: usize) -> phalanx_core::Result<f64> {
-        self.inner.param(name, env)
-    }
-
-    fn set_param(&mut self, name: &str, values: &[f64]) -> phalanx_core::Result<()> {
-        self.inner.set_param(name, values)
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        self.inner.snapshot()
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> phalanx_core::Result<()> {
-        self.inner.restore(snapshot)
-    }
-
-    fn bytes_per_env(&self) -> f64 {
-        self.inner.bytes_per_env()
-    }
-
-    fn lanes(&self) -> usize {
-        self.inner.lanes()
-    }
-
-    fn goes_by_rows(&self, policy: &Policy) -> bool {
-        self.inner.goes_by_rows(policy)
-    }
-
-    fn threads(&self) -> usize {
-        self.inner.threads()
-    }
+    phalanx_core::delegate_batch!(inner);
 }
