@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use phalanx_core::pool::Pool;
 
-use super::limits::{check_keys, one_of};
+use super::limits::one_of;
 use super::q_network::{Explorer, Loss, Plan, TileScratch, best};
 use super::replay::{Replay, Shape};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use crate::memory::Bytes;
 use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
 use crate::run::settings::{
-    Section, any, at_least_one, choice, layers, optional, part, positive, section, share, steps_of_return,
+    Section, any, at_least_one, check_keys, choice, layers, optional, part, positive, section, share, steps_of_return,
 };
 use crate::stages::Stage;
 use crate::state::{Data, State};
@@ -175,14 +175,20 @@ impl Dqn {
         let length = Length { num_envs, steps_per_env };
         config.check(length)?;
         Bytes::of::<u32>(&[config.batch_size]).require("run.batch_size", config.batch_size, "a batch")?;
-        let replay = Replay::new(Shape {
+        let shape = Shape {
             capacity: config.buffer_size,
             num_envs,
             obs_dim: world.obs_dim(),
             flags: world.masks().len() / num_envs,
             n_step: config.n_step,
             gamma: config.gamma,
-        })?;
+        };
+        if config.save_buffer {
+            // A checkpoint holds all of it once more, on its way to a file or back.
+            let what = "the replay buffer with its copy in a checkpoint (see run.save_buffer)";
+            shape.counted().times(2).require("run.buffer_size", config.buffer_size, what)?;
+        }
+        let replay = Replay::new(shape)?;
         let init = config.initialiser.init();
         let plan = Plan {
             hidden: &config.hidden.iter().flat_map(|size| [Layer::Dense(*size), Layer::Relu]).collect::<Vec<_>>(),

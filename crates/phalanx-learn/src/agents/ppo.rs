@@ -24,7 +24,7 @@ use phalanx_core::pool::{Pool, Rows};
 use self::loss::{Coefficients, Sums, explained_variance, normaliser};
 use self::normalize::{Moments, RewardScale};
 use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch, record_len};
-use super::limits::{Rollouts, check_keys, network_bytes};
+use super::limits::{Rollouts, network_bytes};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
@@ -33,7 +33,7 @@ use crate::nn::{Optimizer, Rule, Schedule, clip_norm};
 use crate::random::{Purpose, Random};
 use crate::returns::Steps;
 use crate::run::settings::{
-    Complaint, Section, any, at_least_one, epochs, layers, not_negative, optional, positive, section, share,
+    Complaint, Section, any, at_least_one, check_keys, epochs, layers, not_negative, optional, positive, section, share,
 };
 use crate::stages::Stage;
 use crate::state::State;
@@ -205,7 +205,7 @@ impl Ppo {
         config.check(length)?;
         let Rollouts { rows, minibatch, count } = config.rollouts(length)?;
         let head = match world.bounds() {
-            Some((low, high)) => Head::Gaussian { low: low.to_vec(), high: high.to_vec(), squash: config.squash },
+            Some((low, high)) => Head::gaussian(low, high, config.squash)?,
             None => Head::Discrete(world.choices()?),
         };
         let dim = world.obs_dim();
@@ -253,16 +253,6 @@ impl Ppo {
             world,
             pool,
         })
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &PpoConfig {
-        &self.config
-    }
-
-    /// The environments.
-    pub fn world(&self) -> &World {
-        &self.world
     }
 
     /// What the critic thinks of observations (rows as the environments give them).
@@ -470,13 +460,14 @@ impl Ppo {
                 break;
             }
         }
-        if let Some(weight) = self.parameters.iter().find(|weight| !weight.is_finite()) {
-            let (value, global_step) = (f64::from(*weight), self.global_step);
-            return Err(Error::NotFinite { what: "a weight".to_owned(), value, global_step });
-        }
+        Error::check_weights(&self.parameters, self.global_step)?;
         self.updates += 1;
         let means = sums.per(rows as f64);
         report.add("charts/learning_rate", learning_rate);
+        report.add(
+            "losses/loss",
+            means.policy - self.config.ent_coef * means.entropy + self.config.vf_coef * means.value,
+        );
         report.add("losses/value_loss", means.value);
         report.add("losses/policy_loss", means.policy);
         report.add("losses/entropy", means.entropy);
@@ -515,10 +506,7 @@ impl Ppo {
             |scratch| sums.add(&std::mem::take(&mut scratch.sums)),
         );
         let global_step = self.global_step;
-        let finite = |what: &str, value: f64| match value.is_finite() {
-            true => Ok(()),
-            false => Err(Error::NotFinite { what: what.to_owned(), value, global_step }),
-        };
+        let finite = |what: &str, value: f64| Error::check_finite(what, value, global_step);
         let rows = picked.len() as f64;
         finite("the policy loss", sums.policy / rows)?;
         finite("the value loss", sums.value / rows)?;

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! V comes from the weights before the update. Where an episode was cut off it is the value of the true last
-//! observation. (Which actions were legal there is not known any more when the next episode has begun: all count.)
+//! observation, over what was legal there.
 
 use std::sync::Arc;
 
 use phalanx_core::pool::Pool;
 
-use super::limits::{Rollouts, check_keys, one_of};
+use super::limits::{Rollouts, one_of};
 use super::q_network::{Best, Explorer, Loss, Plan, TileScratch};
 use crate::error::Result;
 use crate::learner::{Greedy, Learner, Length, Report};
@@ -23,7 +23,7 @@ use crate::memory::Bytes;
 use crate::nn::init::Init;
 use crate::nn::{Layer, Rule, Schedule};
 use crate::returns::Steps;
-use crate::run::settings::{Section, any, at_least_one, epochs, optional, part, positive, section, share};
+use crate::run::settings::{Section, any, at_least_one, check_keys, epochs, optional, part, positive, section, share};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;

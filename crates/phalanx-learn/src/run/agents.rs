@@ -146,6 +146,7 @@ impl AgentConfig {
         let own: &[&str] = match self {
             Self::Ppo(_) => &[
                 "charts/learning_rate",
+                "losses/loss",
                 "losses/value_loss",
                 "losses/policy_loss",
                 "losses/entropy",

@@ -15,6 +15,7 @@ use super::runtime::Sharded;
 use super::table::{Dense, Legal, Store, Table};
 use super::*;
 use crate::agents::cut_short::{Lie, lying};
+use crate::error::Error;
 use crate::learner::{Learner, Report};
 use crate::run::agents::AgentConfig;
 use crate::run::config::{RunConfig, create_config};
@@ -236,16 +237,11 @@ fn all_kinds_of_tables_learn_the_same() {
 fn a_random_agent_gets_nothing() {
     let settings = Settings { epsilon: Schedule::Constant(1.0), ..alone() };
     let mut learner = player(&settings, &run(256, 4_000_000, 2));
-    let (mut report, mut returns, mut lengths, mut count) = (Report::default(), 0.0, 0.0, 0.0);
-    while learner.global_step() < 4_000_000 {
-        learner.advance(u64::MAX, &mut report).unwrap();
-        count += report.episodes.len() as f64;
-        returns += report.episodes.iter().map(|episode| f64::from(episode.episode_return)).sum::<f64>();
-        lengths += report.episodes.iter().map(|episode| f64::from(episode.length)).sum::<f64>();
-        report.clear();
-    }
-    assert!(count > 1e6 && (returns / count).abs() < 0.004, "{returns} in {count} games");
-    assert!((lengths / count - (4.169_048 + 3.457_143) / 2.0).abs() < 0.005, "{}", lengths / count);
+    let episodes = train(&mut *learner, 4_000_000).episodes;
+    let (count, mean) = (episodes.count(), episodes.mean_return().unwrap());
+    assert!(count > 1_000_000 && mean.abs() < 0.004, "{mean} in {count} games");
+    let length = episodes.mean_length().unwrap();
+    assert!((length - (4.169_048 + 3.457_143) / 2.0).abs() < 0.005, "{length}");
 }
 
 #[test]
@@ -258,8 +254,8 @@ fn a_bandit_is_learnt_exactly() {
         let mut learner =
             on("TwoArmedBandit-v0", &[("episode_len", "5")], &settings, &with_threads(2, run(24, 20_000, 1)));
         let report = train(&mut *learner, 20_000);
-        assert!(report.episodes.iter().all(|episode| episode.length == 5 && episode.episode_return <= 5.0));
-        assert!(report.episodes.len() >= 20_000 / 5 - 24);
+        assert_eq!(report.episodes.mean_length(), Some(5.0));
+        assert!(report.episodes.count() >= 20_000 / 5 - 24);
         let table = table_of(&*learner, 1, 2);
         // Arm 0 never pays; the value of arm 1 has reached 1 up to rounding.
         assert_eq!(table.get(0, 0), 0.0);
@@ -277,9 +273,7 @@ fn schedules_go_by_the_transitions_of_all_workers() {
         for (mode, settings) in modes(&recipe) {
             let settings = Settings { num_workers: Some(workers), shards: Some(4 * workers), ..settings };
             let mut learner = on("TwoArmedBandit-v0", &[], &settings, &with_threads(workers, run(16, 200_000, 1)));
-            let episodes = train(&mut *learner, 200_000).episodes;
-            let mean =
-                episodes.iter().map(|episode| f64::from(episode.episode_return)).sum::<f64>() / episodes.len() as f64;
+            let mean = train(&mut *learner, 200_000).episodes.mean_return().unwrap();
             assert!((mean - 8.75).abs() < 0.05, "{mode} {workers}: {mean}");
         }
     }
@@ -524,6 +518,26 @@ fn calls_do_not_matter() {
             parts.greedy();
         }
         assert!(parts.save() == whole.save(), "{mode}");
+    }
+}
+
+/// Duplicates multiply the rate beyond what converges: the values grow until they are no numbers.
+#[test]
+fn a_table_that_diverges_says_so() {
+    for deterministic in [true, false] {
+        let settings = Settings {
+            batch_update: BatchUpdate::Accumulate,
+            learning_rate: Schedule::Constant(1.0),
+            deterministic,
+            num_workers: Some(1),
+            shards: Some(1),
+            ..Settings::tic_tac_toe()
+        };
+        let mut learner = on("TwoArmedBandit-v0", &[], &settings, &run(64, 1_000_000, 0));
+        let mut report = Report::default();
+        let error = (0..100).find_map(|_| learner.advance(1_000_000, &mut report).err()).unwrap();
+        assert!(error.to_string().starts_with("a value of the table became "), "{error}");
+        assert!(matches!(error, Error::NotFinite { global_step, .. } if global_step > 0), "{error}");
     }
 }
 

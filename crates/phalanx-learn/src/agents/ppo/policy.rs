@@ -1,7 +1,7 @@
 //! What PPO learns: an actor and a critic over one vector of parameters, how they act, and the gradient of the loss.
 
 use super::loss::{Coefficients, Sums, clipped_objective, value_loss};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::init::Init;
 use crate::nn::{Layer, Network, Scalar, Tape, categorical, exp_all, gaussian};
 use crate::random::Random;
@@ -17,6 +17,15 @@ pub(super) enum Head {
 }
 
 impl Head {
+    /// Continuous actions; only between two ends can they be squashed.
+    pub(super) fn gaussian(low: &[f32], high: &[f32], squash: bool) -> Result<Self> {
+        if let Some(end) = low.iter().chain(high).find(|end| squash && !end.is_finite()) {
+            let why = format!("is true, but a bound of the actions is {end}, and tanh needs finite ones: give false");
+            return Err(Error::setting("agent.squash", why));
+        }
+        Ok(Self::Gaussian { low: low.to_vec(), high: high.to_vec(), squash })
+    }
+
     pub(super) fn outputs(&self) -> usize {
         match self {
             Self::Discrete(choices) => *choices,

@@ -40,6 +40,14 @@ fn all_options() -> PpoConfig {
     }
 }
 
+#[test]
+fn actions_without_bounds_cannot_be_squashed() {
+    let message = Head::gaussian(&[-1.0, f32::NEG_INFINITY], &[1.0, 1.0], true).unwrap_err().to_string();
+    assert!(message.starts_with("agent.squash is true, but a bound of the actions is -inf"), "{message}");
+    assert!(Head::gaussian(&[f32::NEG_INFINITY], &[f32::INFINITY], false).is_ok());
+    assert!(Head::gaussian(&[-1.0], &[1.0], true).is_ok());
+}
+
 /// The loss of all rows as a function of the parameters, and its gradient.
 fn loss_and_gradient(
     policy: &Policy,
@@ -283,8 +291,7 @@ fn cart_pole_is_learnt() {
     let mut ppo = Ppo::new(config, world("CartPole-v1", 8, &pool), 7_500, 7, pool).unwrap();
     let units = 7_500 / 32;
     advance(&mut ppo, units - 60);
-    let last = advance(&mut ppo, 60).episodes;
-    let mean = last.iter().map(|episode| episode.episode_return).sum::<f32>() / last.len() as f32;
+    let mean = advance(&mut ppo, 60).episodes.mean_return().unwrap();
     // Actions are still drawn; 20 is what a random policy gets.
     assert!(mean > 300.0, "{mean}");
 }
