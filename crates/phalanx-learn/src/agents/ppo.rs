@@ -24,12 +24,13 @@ use phalanx_core::pool::{Pool, Rows};
 use self::loss::{Coefficients, Sums, explained_variance, normaliser};
 use self::normalize::{Moments, RewardScale};
 use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch, record_len};
+use super::choices::{Initialiser, OptimizerKind};
 use super::limits::{Rollouts, network_bytes};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
 use crate::nn::parallel::{Shares, TILE};
-use crate::nn::{Optimizer, Rule, Schedule, clip_norm};
+use crate::nn::{Optimizer, Schedule, clip_norm};
 use crate::random::{Purpose, Random};
 use crate::returns::Steps;
 use crate::run::settings::{
@@ -42,11 +43,11 @@ use crate::world::World;
 section! {
     /// Settings of proximal policy optimisation. Defaults: CleanRL's `ppo.py`.
     PpoConfig in "agent" {
-        /// Adam's learning rate at the start. 2.5e-4.
+        /// The learning rate at the start. 2.5e-4.
         learning_rate: f64 = 2.5e-4, positive;
         /// Whether the learning rate falls linearly to 0, by update. True.
         anneal_lr: bool = true, any;
-        /// Adam's ε. 1e-5.
+        /// The optimiser's ε. 1e-5.
         adam_eps: f64 = 1e-5, positive;
         /// The discount. 0.99.
         gamma: f64 = 0.99, share;
@@ -76,6 +77,12 @@ section! {
         target_kl: Option<f64> = None, optional(positive);
         /// Sizes of the hidden tanh layers, of actor and critic each. [64, 64].
         hidden: Vec<usize> = vec![64, 64], layers;
+        /// How weights start. `orthogonal`; the actor's last layer then begins a hundredth as large as the critic's.
+        initialiser: Initialiser = Initialiser::Orthogonal, any;
+        /// How gradients become steps. `adam`.
+        optimizer: OptimizerKind = OptimizerKind::Adam, any;
+        /// Part of a weight that `adamw` takes away per unit of learning rate. None: 0.01.
+        weight_decay: Option<f64> = None, optional(not_negative);
         /// Logarithm of the standard deviation of continuous actions at the start. 0.
         log_std_init: f64 = 0.0, log_deviation;
         /// Whether continuous actions are brought into their bounds by tanh instead of by clipping. False.
@@ -101,6 +108,7 @@ impl PpoConfig {
     /// Refuses settings that cannot work for a run of this length.
     pub fn check(&self, length: Length) -> Result<()> {
         check_keys(self)?;
+        self.optimizer.rule(self.weight_decay)?;
         let minibatch = self.rollouts(length)?.minibatch;
         if minibatch == 1 && self.norm_adv {
             let why = format!(
@@ -216,7 +224,7 @@ impl Ppo {
         let (flags, components) = (world.masks().len() / num_envs, head.components());
         Rollout::bytes(rows, dim, flags, components).require("run.rollout_steps", config.rollout_steps, &what)?;
         let policy = Policy::new(dim, &config.hidden, head);
-        let parameters = policy.draw(config.log_std_init, &mut Random::new(seed, Purpose::Weights));
+        let parameters = policy.draw(config.initialiser, config.log_std_init, &mut Random::new(seed, Purpose::Weights));
         let rollout = Rollout::new(rows, dim, flags, components);
         let falling = |start: f64, falls: bool| match falls {
             true => Schedule::Linear { start, end: 0.0, duration: count },
@@ -226,7 +234,7 @@ impl Ppo {
         let scratch = || Scratch::new(&policy, TILE);
         Ok(Self {
             gradients: vec![0.0; parameters.len()],
-            optimizer: Optimizer::new(Rule::Adam, config.adam_eps, parameters.len()),
+            optimizer: Optimizer::new(config.optimizer.rule(config.weight_decay)?, config.adam_eps, parameters.len()),
             exploration: Random::new(seed, Purpose::Exploration),
             batches: Random::new(seed, Purpose::Batches),
             learning_rate: falling(config.learning_rate, config.anneal_lr),

@@ -439,6 +439,29 @@ fn the_preset_of_pqn_solves_cart_pole() {
     solves_cart_pole("pqn");
 }
 
+/// Acceptance test 7 of the reference: a random policy gets -1225.
+#[test]
+fn ppo_improves_pendulum_control() {
+    let settings = [
+        ("num_envs", "16"),
+        ("total_timesteps", "300000"),
+        ("rollout_steps", "256"),
+        ("eval_frequency", "0"),
+        ("eval_rollouts", "20"),
+        ("learning_rate", "1e-3"),
+        ("gamma", "0.9"),
+        ("num_minibatches", "64"),
+        ("num_epochs", "10"),
+        ("ent_coef", "0"),
+        ("clip_vloss", "false"),
+    ];
+    let config = create_config("pendulum-control", "ppo", &settings).unwrap();
+    let entry = phalanx_envs::registry::find("pendulum-control").unwrap();
+    let make = |batch: &BatchConfig| entry.batch(batch);
+    let mean = train_and_evaluate(&config, &make, TrainOptions::default()).unwrap().eval_metrics.mean_return[0];
+    assert!(mean > -400.0, "{mean}");
+}
+
 #[test]
 fn more_environments_than_memory_are_refused_before_they_are_made() {
     let refused = |key: &str, settings: &[(&str, &str)]| {
