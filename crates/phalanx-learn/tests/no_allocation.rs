@@ -32,7 +32,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// An agent, the environment it learns on, and its settings.
-const AGENTS: [(&str, &str, &[(&str, &str)]); 9] = [
+type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const AGENTS: [Case; 9] = [
     (
         "dqn",
         "CartPole-v1",
