@@ -62,6 +62,15 @@ impl Progress {
         }
     }
 
+    /// The work turned out to be of another size than it was taken for.
+    pub(crate) fn resize(&mut self, total: u64) {
+        if std::mem::replace(&mut self.total, total) != total
+            && let Display::Bar(Some(bar)) = &self.display
+        {
+            bar.set_length(total);
+        }
+    }
+
     /// Says something beside the name of the work, while it goes on.
     pub(crate) fn tell(&mut self, news: &str) {
         if let Display::Bar(Some(bar)) = &self.display {
@@ -80,8 +89,11 @@ impl Progress {
     fn line_after(&self, seconds: f64) -> String {
         let (rate, left) = self.rate_and_left(seconds);
         let percent = 100.0 * self.done as f64 / self.total as f64;
-        let news = if self.news.is_empty() { String::new() } else { format!(", {}", self.news) };
-        format!("{}: {percent:.0}%, {} {}/s, {left:.0} s left{news}", self.what, text::short(rate), self.unit)
+        let news = if self.news.is_empty() { String::new() } else { format!(" | {}", self.news) };
+        let (what, unit, rate) = (&self.what, self.unit, text::short(rate));
+        let speed = if unit == "steps" { format!("SPS={rate}") } else { format!("{rate} {unit}/s") };
+        let unit = if unit == "steps" { "Step" } else { unit };
+        format!("{what}: {unit} {}/{} ({percent:.0}%){news} | {speed} | {left:.0} s left", self.done, self.total)
     }
 
     /// Reports that `steps` more have been made.
@@ -147,17 +159,17 @@ mod tests {
     #[test]
     fn a_line_tells_rate_news_and_time_left() {
         let mut progress = Progress::new("ppo on CartPole-v1", 4_000, true);
-        progress.tell("return 195.5000  loss 0.2500");
+        progress.tell("loss=0.2500 | eval_return=195.5000");
         progress.advance(1_000);
         assert_eq!(
             progress.line_after(2.0),
-            format!("ppo on CartPole-v1: 25%, {} steps/s, 6 s left, return 195.5000  loss 0.2500", text::short(500.0))
+            "ppo on CartPole-v1: Step 1000/4000 (25%) | loss=0.2500 | eval_return=195.5000 | SPS=500 | 6 s left"
         );
         // Of a run that goes on only what was made since counts for the rate.
         let mut resumed = Progress::new("dqn", 4_000, true);
         resumed.go_on_from(3_000);
         resumed.advance(100);
-        assert_eq!(resumed.line_after(1.0), format!("dqn: 78%, {} steps/s, 9 s left", text::short(100.0)));
+        assert_eq!(resumed.line_after(1.0), "dqn: Step 3100/4000 (78%) | SPS=100 | 9 s left");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -102,13 +103,16 @@ fn a_profile_says_where_the_time_went() {
 #[test]
 fn the_same_seed_gives_the_same_weights_for_any_threads_and_evaluations() {
     let folder = tempfile::tempdir().unwrap();
-    for (agent, more) in [
+    let (cart_pole, games) = ("env=CartPole-v1", "env=TicTacToe-v0");
+    for (env, agent, more) in [
         // Several tiles of rows in every update, or the second thread would have nothing to do.
-        ("agent=ppo", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
-        ("agent=pqn", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
-        ("agent=dqn", ["agent.learning_starts=500", "run.batch_size=512"]),
+        (cart_pole, "agent=ppo", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
+        (cart_pole, "agent=pqn", ["run.rollout_steps=16", "agent.num_minibatches=2"]),
+        (cart_pole, "agent=dqn", ["agent.learning_starts=500", "run.batch_size=512"]),
+        (games, "agent=q_learning", ["agent.shards=4", "agent.steps_per_sync=500"]),
+        (games, "agent=double_q", ["agent.shards=4", "agent.steps_per_sync=500"]),
     ] {
-        let common = ["env=CartPole-v1", agent, more[0], more[1], "run.num_envs=256", "run.total_timesteps=16384"];
+        let common = [env, agent, more[0], more[1], "run.num_envs=256", "run.total_timesteps=16384"];
         let of = |others: &[&str]| {
             let (path, _) = train(folder.path(), &[&common, others].concat());
             let text = fs::read(path.join("checkpoints/final.safetensors")).unwrap();
@@ -290,15 +294,18 @@ fn dqn_killed_at_any_moment_goes_on_to_the_same_bits() {
 
 #[test]
 fn a_table_killed_at_any_moment_goes_on_to_the_same_bits() {
-    killed_at_random_moments(&[
-        "env=TicTacToe-v0",
-        "agent=q_learning",
-        "run.num_envs=16",
-        "run.total_timesteps=1600000",
-        "run.eval_frequency=20000",
-        "run.checkpoint_frequency=4000",
-        "agent.steps_per_sync=500",
-    ]);
+    for agent in ["q_learning", "sarsa", "expected_sarsa", "double_q"] {
+        killed_at_random_moments(&[
+            "env=TicTacToe-v0",
+            &format!("agent={agent}"),
+            "run.num_envs=16",
+            "run.total_timesteps=800000",
+            "run.eval_frequency=20000",
+            "run.checkpoint_frequency=2000",
+            "agent.shards=4",
+            "agent.steps_per_sync=500",
+        ]);
+    }
 }
 
 /// Ctrl-C and SIGTERM end a run soon and in order; while it lasts nobody else can go on with it.
@@ -388,6 +395,60 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     // With room again it goes on.
     let resumed = json(folder.path(), &["train", "--resume", path, "--json", "--quiet"]);
     assert_eq!(resumed["training_global_steps"], 8000);
+}
+
+/// A whole run on a file system that fills up, under each of its files in turn. It lies in a mount namespace of its own,
+/// which goes with the process and needs no rights where users may have such.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_is_said_in_a_sentence_and_gone_on_from() {
+    const CANNOT: i32 = 77;
+    const SCRIPT: &str = r#"
+        mount -t tmpfs -o size="$3" tmpfs "$2" && cd "$2" || exit 77
+        "$1" train $4 --quiet; echo "code $?" >&2
+        mount -o remount,size=10m tmpfs "$2" || exit 77
+        "$1" train --resume "$(echo outputs/*/*)" --quiet --json
+    "#;
+    let common = "env=CartPole-v1 agent=dqn run.num_envs=4 run.total_timesteps=8000 run.eval_frequency=0 \
+                  agent.hidden=[8] run.buffer_size=100";
+    let folder = tempfile::tempdir().unwrap();
+    let (_, whole) = train(folder.path(), &common.split_whitespace().collect::<Vec<_>>());
+    // What the disk is full under, how large it is, and what else is written.
+    for (name, size, settings) in [
+        ("metrics.csv", "64k", "log.jsonl=false run.checkpoint_frequency=1000"),
+        ("metrics.jsonl", "96k", "log.csv=false run.checkpoint_frequency=1500"),
+        ("events.out", "80k", "log.tensorboard=true log.csv=false log.jsonl=false run.checkpoint_frequency=1500"),
+        ("checkpoints/step_", "80k", "run.checkpoint_frequency=20"),
+        (
+            "results.json",
+            "48k",
+            "log.csv=false log.jsonl=false run.save_agent_checkpoint=false run.checkpoint_frequency=1999",
+        ),
+    ] {
+        let disk = tempfile::tempdir().unwrap();
+        let output = Command::new("unshare")
+            .args(["-rm", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_phalanx")])
+            .arg(disk.path())
+            .args([size, &format!("{common} {settings}")])
+            .output();
+        let text = output.as_ref().map_or(String::new(), |output| String::from_utf8_lossy(&output.stderr).into_owned());
+        let Some(output) = output.ok().filter(|output| output.status.code() != Some(CANNOT) && text.contains("code "))
+        else {
+            // Past the test's own output, which nobody sees of a test that passes.
+            let _ = writeln!(std::io::stderr(), "NOT TESTED: a run on a full disk, since none can be mounted: {text}");
+            return;
+        };
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.get(1), Some(&"code 1"), "{name}: {text}");
+        for part in ["cannot write", name, "the disk is full; what was written before is kept", "has checkpoint"] {
+            assert!(lines[0].contains(part), "{name}, {part}: {text}");
+        }
+        // With room again it goes on, to the same end.
+        let resumed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{name}: {text}"));
+        for key in ["training_global_steps", "final_eval_return_mean"] {
+            assert_eq!(resumed[key], whole[key], "{name}: {resumed}");
+        }
+    }
 }
 
 #[test]

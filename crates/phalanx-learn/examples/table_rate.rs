@@ -51,7 +51,6 @@ fn rate(learner: &mut dyn TableLearner) -> [f64; 2] {
     let (clock, cpu, start, mut report) = (Instant::now(), cpu_seconds(), learner.global_step(), Report::default());
     while clock.elapsed().as_secs_f64() < 0.2 {
         learner.advance(u64::MAX, &mut report).expect("it learns");
-        report.episodes.clear();
     }
     let transitions = (learner.global_step() - start) as f64 / 1e6;
     [transitions / clock.elapsed().as_secs_f64(), transitions / (cpu_seconds() - cpu)]

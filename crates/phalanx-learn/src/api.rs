@@ -2,6 +2,7 @@
 //!
 //! Nothing is written unless a folder is given for it.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -238,7 +239,8 @@ pub fn train_and_evaluate(
     let below = || options.root.map_or(Place::Nowhere, Place::Below);
     let place = options.run_dir.map_or_else(below, Place::At);
     let manner = options.manner();
-    session(config, environments, place, options.resume_from, manner, options.host, observer_of(options.observer))
+    let from = options.resume_from.map(Cow::Borrowed);
+    session(config, environments, place, from, manner, options.host, observer_of(options.observer))
 }
 
 fn observer_of(observer: Option<&mut dyn Observer>) -> &mut dyn Observer {
@@ -321,7 +323,7 @@ pub fn resume(run: &Path, environments: &dyn Environments, options: TrainOptions
         metadata: found.metadata.map(Box::new),
         longer_from: is_longer.then_some(last.path),
     };
-    session(&found.config, environments, place, Some(&last.checkpoint), manner, options.host, observer)
+    session(&found.config, environments, place, Some(Cow::Owned(last.checkpoint)), manner, options.host, observer)
 }
 
 /// The step of the last event in the log of a run that has come to a checkpoint.
@@ -362,7 +364,7 @@ fn session(
     config: &Config,
     environments: &dyn Environments,
     place: Place<'_>,
-    resume_from: Option<&Checkpoint>,
+    resume_from: Option<Cow<'_, Checkpoint>>,
     manner: Manner,
     host: Host,
     observer: &mut dyn Observer,
@@ -372,7 +374,7 @@ fn session(
     executed.run.scan_chunk_size = config.run.scan_chunk_size.or(manner.scan_chunk_size);
     let observer = RefCell::new(observer);
     let (start, now) = (Instant::now(), SystemTime::now());
-    let step = Cell::new(resume_from.map_or(0, |checkpoint| checkpoint.global_step));
+    let step = Cell::new(resume_from.as_ref().map_or(0, |checkpoint| checkpoint.global_step));
     let new_metadata = || Metadata {
         git_hash: host.git_hash.clone(),
         cores: host.cores,

@@ -110,7 +110,7 @@ pub enum Error {
         state: u64,
     },
     /// A loss or a weight is no longer a number.
-    #[error("{what} became {value} at step {global_step}: training cannot go on")]
+    #[error("{what} became {value} at step {global_step}: training cannot go on{}", last_good(.kept))]
     NotFinite {
         /// Which.
         what: String,
@@ -118,7 +118,13 @@ pub enum Error {
         value: f64,
         /// After how many steps of all environments.
         global_step: u64,
+        /// The step of the last checkpoint in the run's folder, when all was still well.
+        kept: Option<u64>,
     },
+}
+
+fn last_good(kept: &Option<u64>) -> String {
+    kept.map_or(String::new(), |step| format!("; the last good checkpoint, of step {step}, is kept"))
 }
 
 /// What the system says, in words of ours where they help more.
@@ -143,6 +149,20 @@ impl Error {
     /// A setting that is not allowed.
     pub fn setting(key: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Setting { key: key.into(), why: why.into() }
+    }
+
+    /// Refuses a loss, a norm or a weight that is no number.
+    pub(crate) fn check_finite(what: &str, value: f64, global_step: u64) -> Result<()> {
+        if value.is_finite() {
+            return Ok(());
+        }
+        Err(Self::NotFinite { what: what.to_owned(), value, global_step, kept: None })
+    }
+
+    /// Refuses weights of which one is no number.
+    pub(crate) fn check_weights(weights: &[f32], global_step: u64) -> Result<()> {
+        let wrong = weights.iter().find(|weight| !weight.is_finite());
+        wrong.map_or(Ok(()), |weight| Self::check_finite("a weight", f64::from(*weight), global_step))
     }
 
     /// A file that cannot be read.

@@ -89,8 +89,8 @@ pub trait Greedy: Send {
 pub struct Report {
     /// Tags are borrowed but where a checkpoint brought them.
     metrics: Vec<(Cow<'static, str>, Mean)>,
-    /// Returns, lengths and costs of the episodes that ended.
-    pub episodes: Vec<EndedEpisode>,
+    /// The episodes that ended.
+    pub episodes: Episodes,
     /// Who may want a unit to end in its midst.
     pub stop: Stop,
     /// Where the time went, of the whole run and not of an interval.
@@ -106,6 +106,74 @@ pub struct EndedEpisode {
     pub length: u32,
     /// The constraints it violated, summed over its steps.
     pub cost: u32,
+}
+
+/// How many episodes ended, and what they came to together: a run of any length keeps no more of them than this.
+///
+/// All sums are whole numbers, which are the same in whatever order and in whatever portions they are added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Episodes {
+    count: u64,
+    /// In units of 2^-24, which is as fine as single precision is at 1.
+    returns: i128,
+    lengths: u64,
+    costs: u64,
+}
+
+/// The unit of summed returns.
+const PER_UNIT: f64 = (1 << 24) as f64;
+
+impl Episodes {
+    /// Adds an episode. A return beyond ±5·10¹¹ counts as that, and one that is no number as 0.
+    #[inline(always)]
+    pub fn add(&mut self, episode: EndedEpisode) {
+        self.count += 1;
+        self.returns += i128::from((f64::from(episode.episode_return) * PER_UNIT) as i64);
+        self.lengths += u64::from(episode.length);
+        self.costs += u64::from(episode.cost);
+    }
+
+    /// Adds those that somebody else has counted, who then begins anew.
+    pub fn take(&mut self, other: &mut Self) {
+        let Self { count, returns, lengths, costs } = std::mem::take(other);
+        self.count += count;
+        self.returns += returns;
+        self.lengths += lengths;
+        self.costs += costs;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their mean return; nothing without any.
+    pub fn mean_return(&self) -> Option<f64> {
+        self.mean(self.returns as f64 / PER_UNIT)
+    }
+
+    /// Their mean length; nothing without any.
+    pub fn mean_length(&self) -> Option<f64> {
+        self.mean(self.lengths as f64)
+    }
+
+    /// Their mean cost; nothing without any.
+    pub fn mean_cost(&self) -> Option<f64> {
+        self.mean(self.costs as f64)
+    }
+
+    fn mean(&self, sum: f64) -> Option<f64> {
+        (self.count > 0).then(|| sum / self.count as f64)
+    }
+
+    fn to_words(self) -> [u64; 5] {
+        [self.count, self.lengths, self.costs, self.returns as u64, (self.returns >> 64) as u64]
+    }
+
+    fn of_words(words: &[u64; 5]) -> Self {
+        let [count, lengths, costs, low, high] = *words;
+        Self { count, returns: i128::from(high as i64) << 64 | i128::from(low), lengths, costs }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -136,14 +204,13 @@ impl Report {
         fn column<T, U>(items: &[T], of: impl Fn(&T) -> U) -> Vec<U> {
             items.iter().map(of).collect()
         }
-        let (metrics, episodes) = ([self.metrics.len()], [self.episodes.len()]);
+        let metrics = [self.metrics.len()];
         let mut state = State::default();
         state.put_value("tags", &column(&self.metrics, |(tag, _)| tag.clone()));
         state.put("sums", &metrics, &column(&self.metrics, |(_, mean)| mean.sum));
         state.put("counts", &metrics, &column(&self.metrics, |(_, mean)| mean.count));
-        state.put("returns", &episodes, &column(&self.episodes, |episode| episode.episode_return));
-        state.put("lengths", &episodes, &column(&self.episodes, |episode| episode.length));
-        state.put("costs", &episodes, &column(&self.episodes, |episode| episode.cost));
+        let episodes = self.episodes.to_words();
+        state.put("episodes", &[episodes.len()], &episodes);
         state
     }
 
@@ -156,22 +223,29 @@ impl Report {
         }
         let means = sums.iter().zip(counts).map(|(sum, count)| Mean { sum: *sum, count: *count });
         let metrics = tags.into_iter().map(Cow::Owned).zip(means).collect();
-        let returns = state.get_all::<f32>("returns")?;
-        let (lengths, costs) = (state.get("lengths", &[returns.len()])?, state.get("costs", &[returns.len()])?);
-        let episodes = returns.iter().zip(lengths).zip(costs);
-        let episodes = episodes.map(|((episode_return, length), cost)| EndedEpisode {
-            episode_return: *episode_return,
-            length: *length,
-            cost: *cost,
-        });
-        Ok(Self { metrics, episodes: episodes.collect(), stop: Stop::default(), stages: Stages::default() })
+        let episodes = match state.get("episodes", &[5]) {
+            Ok(words) => Episodes::of_words(words.try_into().expect("of that length")),
+            Err(_) => one_by_one(state)?,
+        };
+        Ok(Self { metrics, episodes, stop: Stop::default(), stages: Stages::default() })
     }
 
     /// Starts a new interval; the time by stages goes on.
     pub fn clear(&mut self) {
         self.metrics.clear();
-        self.episodes.clear();
+        self.episodes = Episodes::default();
     }
+}
+
+/// The episodes of a checkpoint from when each of them was kept.
+fn one_by_one(state: &State) -> Result<Episodes> {
+    let returns = state.get_all::<f32>("returns")?;
+    let (lengths, costs) = (state.get("lengths", &[returns.len()])?, state.get("costs", &[returns.len()])?);
+    let mut episodes = Episodes::default();
+    for ((&episode_return, &length), &cost) in returns.iter().zip(lengths).zip(costs) {
+        episodes.add(EndedEpisode { episode_return, length, cost });
+    }
+    Ok(episodes)
 }
 
 #[cfg(test)]
@@ -194,11 +268,40 @@ mod tests {
         let mut report = Report::default();
         report.add("loss", 1.0);
         report.add("variance", f64::NAN);
-        report.episodes.push(EndedEpisode { episode_return: f32::INFINITY, length: 7, cost: 2 });
+        report.episodes.add(EndedEpisode { episode_return: -2.5, length: 7, cost: 2 });
         let mut resumed = Report::load(&report.save()).unwrap();
         resumed.add("loss", 2.0);
         assert_eq!(resumed.means().next(), Some(("loss", 1.5)));
         assert!(resumed.means().nth(1).unwrap().1.is_nan());
         assert_eq!(resumed.episodes, report.episodes);
+        assert_eq!(resumed.episodes.mean_return(), Some(-2.5));
+        let mut old = State::default();
+        old.put_value("tags", &Vec::<String>::new());
+        old.put("sums", &[0], &[0.0; 0]);
+        old.put("counts", &[0], &[0_u64; 0]);
+        old.put("returns", &[1], &[-2.5_f32]);
+        old.put("lengths", &[1], &[7_u32]);
+        old.put("costs", &[1], &[2_u32]);
+        assert_eq!(Report::load(&old).unwrap().episodes, report.episodes);
+    }
+
+    /// Numbers whose sum in floating point depends on the order.
+    #[test]
+    fn episodes_add_up_to_the_same_in_any_order_and_in_any_portions() {
+        let episode = |i: u32| EndedEpisode { episode_return: 1e7 / (i as f32 - 500.3), length: i, cost: i % 3 };
+        let of = |numbers: &mut dyn Iterator<Item = u32>| {
+            let mut episodes = Episodes::default();
+            numbers.for_each(|i| episodes.add(episode(i)));
+            episodes
+        };
+        let whole = of(&mut (0..1000));
+        assert_eq!(of(&mut (0..1000).rev()), whole);
+        let mut parts = of(&mut (700..1000));
+        parts.take(&mut of(&mut (0..700)));
+        assert_eq!(parts, whole);
+        let mean = (0..1000).map(|i| f64::from(episode(i).episode_return)).sum::<f64>() / 1000.0;
+        assert!((whole.mean_return().unwrap() - mean).abs() < 1e-7, "{whole:?}, {mean}");
+        assert_eq!((whole.count(), whole.mean_length()), (1000, Some(499.5)));
+        assert_eq!(Episodes::default().mean_cost(), None);
     }
 }

@@ -3,6 +3,7 @@
 //! An agent writes its [`State`] and reads it back; how that becomes a file is the checkpoint's business.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -70,6 +71,13 @@ macro_rules! element {
             }
         }
 
+        /// The bytes that they take.
+        pub(crate) fn bytes(&self) -> usize {
+            match self {
+                $(Self::$variant(data) => size_of_val(&data[..]),)*
+            }
+        }
+
         /// Whether there are none.
         pub fn is_empty(&self) -> bool {
             self.len() == 0
@@ -85,10 +93,11 @@ element! {
     u64, U64, "U64";
 }
 
-/// Named arrays and named values.
+/// Named arrays and named values. Arrays are shared between copies of a state and its parts: the buffer of an agent is
+/// there once, however many hands it goes through.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    arrays: BTreeMap<String, Array>,
+    arrays: BTreeMap<String, Arc<Array>>,
     values: BTreeMap<String, serde_json::Value>,
 }
 
@@ -99,7 +108,7 @@ impl State {
     /// If the shape does not fit the number of elements.
     pub fn put<T: Element>(&mut self, name: impl Into<String>, shape: &[usize], data: &[T]) {
         assert_eq!(shape.iter().product::<usize>(), data.len(), "the shape is that of the data");
-        self.arrays.insert(name.into(), Array { shape: shape.to_vec(), data: T::wrap(data.to_vec()) });
+        self.put_array(name, Array { shape: shape.to_vec(), data: T::wrap(data.to_vec()) });
     }
 
     /// Keeps a value under a name.
@@ -111,8 +120,8 @@ impl State {
     }
 
     /// Keeps an array as it is.
-    pub fn put_array(&mut self, name: impl Into<String>, array: Array) {
-        self.arrays.insert(name.into(), array);
+    pub fn put_array(&mut self, name: impl Into<String>, array: impl Into<Arc<Array>>) {
+        self.arrays.insert(name.into(), array.into());
     }
 
     /// The elements of an array, which must have this type and shape.
@@ -138,8 +147,13 @@ impl State {
     }
 
     /// All arrays, by name.
-    pub fn arrays(&self) -> &BTreeMap<String, Array> {
+    pub fn arrays(&self) -> &BTreeMap<String, Arc<Array>> {
         &self.arrays
+    }
+
+    /// The bytes of all arrays.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arrays.values().map(|array| array.data.bytes()).sum()
     }
 
     /// All values, by name.
@@ -186,6 +200,20 @@ mod tests {
         assert_eq!(state.state("actor").value::<u64>("step").unwrap(), 17);
         assert_eq!(state.get::<f32>("actor.weights", &[2, 3]).unwrap(), [1.0; 6]);
         assert_eq!(state.get_all::<u64>("step").unwrap(), [5]);
+        assert_eq!(state.bytes(), 6 * 4 + 8);
+    }
+
+    /// As a run goes on, a buffer passes from the checkpoint through trainer and agent.
+    #[test]
+    fn a_part_of_a_state_is_no_copy_of_its_arrays() {
+        let mut inner = State::default();
+        inner.put("obs", &[3], &[1.0_f32; 3]);
+        let (mut agent, mut state) = (State::default(), State::default());
+        agent.put_state("replay", inner);
+        state.put_state("agent", agent);
+        let there = state.get::<f32>("agent.replay.obs", &[3]).unwrap();
+        let part = state.state("agent").state("replay");
+        assert!(std::ptr::eq(part.get::<f32>("obs", &[3]).unwrap(), there));
     }
 
     #[test]

@@ -59,13 +59,11 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Starts the environments that `make` makes, for agents that need to know what was legal at the end of an episode:
-    /// those that take the best action there for what follows a step limit.
-    pub fn with_end_masks(make: impl Fn(Autoreset) -> Result<Box<dyn Batch>>, sight: Sight) -> Result<Self> {
-        let batch = make(Autoreset::SameStep)?;
+    /// Who starts the next episodes, for agents that need to know what was legal at the end of one: those that take the
+    /// best action there for what follows a step limit.
+    pub fn with_end_masks(spec: &EnvSpec) -> Autoreset {
         // Without masks there is nothing to ask, and the engine is faster.
-        let is_masked = batch.spec().action_mask != ActionMask::None;
-        Self::new(if is_masked { make(Autoreset::Disabled)? } else { batch }, sight)
+        if spec.action_mask == ActionMask::None { Autoreset::SameStep } else { Autoreset::Disabled }
     }
 
     /// Starts the environments of a batch, whose next episodes start in the same step, or are left to the world.
@@ -173,7 +171,7 @@ impl World {
         let out = &self.buffers;
         for env in 0..out.rewards.len() {
             if out.terminated[env] | out.truncated[env] {
-                report.episodes.push(EndedEpisode {
+                report.episodes.add(EndedEpisode {
                     episode_return: out.final_returns[env],
                     length: out.final_lengths[env],
                     cost: out.final_costs[env],
@@ -355,8 +353,8 @@ mod tests {
         assert!(stacked.truncated()[0]);
         assert_eq!(stacked.end_obs(0), [first.as_slice(), &second, plain.end_obs(0)].concat());
         assert_eq!(stacked.obs()[..12], [&[0.0; 8], &plain.obs()[..4]].concat());
-        assert_eq!(report.episodes.len(), 6);
-        assert_eq!(report.episodes[0].length, 2);
+        assert_eq!(report.episodes.count(), 6);
+        assert_eq!(report.episodes.mean_length(), Some(2.0));
     }
 
     #[test]
@@ -414,11 +412,11 @@ mod tests {
         let make = |autoreset| {
             let settings = vec![("max_steps".to_owned(), "3".to_owned())];
             let config = BatchConfig { num_envs: 20, seed: 5, autoreset, settings, ..BatchConfig::default() };
-            Ok(phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config)?)
+            phalanx_envs::registry::find("TicTacToe-v0").unwrap().batch(&config).unwrap()
         };
         let sight = Sight { frames: 2, actions: true };
-        let mut knowing = World::with_end_masks(make, sight).unwrap();
-        let mut plain = World::new(make(Autoreset::SameStep).unwrap(), sight).unwrap();
+        let mut plain = World::new(make(Autoreset::SameStep), sight).unwrap();
+        let mut knowing = World::new(make(World::with_end_masks(plain.spec())), sight).unwrap();
         let (mut report, mut cuts) = (Report::default(), 0);
         for _ in 0..30 {
             let legal = |row: &[bool]| row.iter().position(|legal| *legal).unwrap() as i32;

@@ -3,16 +3,12 @@
 //! One test in a binary of its own, because the allocator counts for the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use phalanx_core::batch::{Autoreset, BatchConfig};
-use phalanx_core::pool::Pool;
-use phalanx_learn::agents::dqn::{Dqn, DqnConfig};
-use phalanx_learn::agents::ppo::{Ppo, PpoConfig};
-use phalanx_learn::agents::pqn::{Pqn, PqnConfig};
-use phalanx_learn::learner::{Learner, Report};
-use phalanx_learn::world::{Sight, World};
+use phalanx_core::batch::BatchConfig;
+use phalanx_learn::create_config;
+use phalanx_learn::learner::Report;
+use phalanx_learn::trainer::learner;
 
 struct Counting;
 
@@ -35,68 +31,67 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const NUM_ENVS: usize = 48;
-const STEPS: u64 = 100_000;
+/// An agent, the environment it learns on, and its settings.
+type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-fn world(env: &str, sight: Sight, pool: &Arc<Pool>) -> World {
-    let config = BatchConfig {
-        num_envs: NUM_ENVS,
-        autoreset: Autoreset::SameStep,
-        pool: Arc::clone(pool),
-        ..BatchConfig::default()
-    };
-    World::new(phalanx_envs::registry::find(env).unwrap().batch(&config).unwrap(), sight).unwrap()
-}
+const AGENTS: [Case; 9] = [
+    (
+        "dqn",
+        "CartPole-v1",
+        &[
+            ("learning_starts", "100"),
+            ("train_frequency", "16"),
+            ("n_step", "3"),
+            ("double", "true"),
+            ("frame_stack_n", "4"),
+            ("frame_actions", "true"),
+        ],
+    ),
+    // With masks, and at the ends of episodes, too.
+    ("dqn", "TicTacToe-v0", &[("learning_starts", "100"), ("train_frequency", "16"), ("env.max_steps", "3")]),
+    (
+        "pqn",
+        "Acrobot-v1",
+        &[
+            ("rollout_steps", "32"),
+            ("hidden_size", "32"),
+            ("frame_stack_n", "4"),
+            ("frame_actions", "true"),
+            ("env.max_steps", "20"),
+        ],
+    ),
+    ("pqn", "TicTacToe-v0", &[("rollout_steps", "32"), ("hidden_size", "32"), ("env.max_steps", "3")]),
+    ("ppo", "CartPole-v1", &[("frame_stack_n", "4"), ("norm_obs", "true"), ("norm_reward", "true")]),
+    ("ppo", "TicTacToe-v0", &[]),
+    ("ppo", "Pendulum-v1", &[("env.max_steps", "20")]),
+    ("q_learning", "TicTacToe-v0", &[("shards", "1"), ("table", "dense")]),
+    // (Several workers share out the work of a unit in a list, and copies grow with what they have seen.)
+    ("sarsa", "TicTacToe-v0", &[("shards", "1"), ("table", "dense")]),
+];
 
 #[test]
 fn learning_allocates_nothing() {
-    let stacked = Sight { frames: 4, actions: true };
-    let dqn = DqnConfig { learning_starts: 100, train_frequency: 16, n_step: 3, double: true, ..DqnConfig::default() };
-    let pqn = PqnConfig { rollout_steps: 32, hidden_size: 32, ..PqnConfig::default() };
-    let ppo = PpoConfig { rollout_steps: 32, norm_obs: true, norm_reward: true, ..PpoConfig::default() };
-    for threads in [1, 2] {
-        let pool = Arc::new(Pool::new(threads));
-        let agents: [(&str, Box<dyn Learner>); 4] = [
-            (
-                "dqn",
-                Box::new(
-                    Dqn::new(dqn.clone(), world("CartPole-v1", stacked, &pool), STEPS, 1, Arc::clone(&pool)).unwrap(),
-                ),
-            ),
-            (
-                "pqn",
-                Box::new(
-                    Pqn::new(pqn.clone(), world("Acrobot-v1", stacked, &pool), STEPS, 1, Arc::clone(&pool)).unwrap(),
-                ),
-            ),
-            (
-                "ppo",
-                Box::new(
-                    Ppo::new(ppo.clone(), world("CartPole-v1", stacked, &pool), STEPS, 1, Arc::clone(&pool)).unwrap(),
-                ),
-            ),
-            (
-                "ppo with a continuous action",
-                Box::new(
-                    Ppo::new(ppo.clone(), world("Pendulum-v1", Sight::PRESENT, &pool), STEPS, 1, Arc::clone(&pool))
-                        .unwrap(),
-                ),
-            ),
-        ];
-        for (name, mut agent) in agents {
+    for threads in ["1", "2"] {
+        for (agent, env, settings) in AGENTS {
+            let usual = [("num_envs", "48"), ("run.steps_per_env", "100000"), ("run.threads", threads)];
+            let config = create_config(env, agent, &[&usual, settings].concat()).unwrap();
+            let entry = phalanx_envs::registry::find(env).unwrap();
+            let mut learner = learner(&config, &|batch: &BatchConfig| entry.batch(batch)).unwrap();
             let mut report = Report::default();
-            // Episodes are the caller's to keep, in as much room as it likes.
-            report.episodes.reserve(100_000);
             let mut learn = |units: usize| {
                 for _ in 0..units {
-                    agent.advance(u64::MAX, &mut report).unwrap();
+                    // Of a table many would be a whole unit.
+                    let goal = learner.global_step() + 10_000;
+                    learner.advance(goal, &mut report).unwrap();
                 }
             };
             learn(3);
             let before = ALLOCATIONS.load(Ordering::SeqCst);
             assert!(before > 0, "the counter counts");
             learn(10);
-            assert_eq!(ALLOCATIONS.load(Ordering::SeqCst) - before, 0, "{name} with {threads} threads");
+            let made = ALLOCATIONS.load(Ordering::SeqCst) - before;
+            assert_eq!(made, 0, "{agent} on {env} with {threads} threads and {settings:?}");
+            assert!(report.episodes.count() > 100, "{agent} on {env} ends {} episodes", report.episodes.count());
         }
     }
 }

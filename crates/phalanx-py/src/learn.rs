@@ -198,7 +198,8 @@ impl AgentState {
 /// The arrays of a state, copied.
 fn arrays<'py>(py: Python<'py>, state: &State) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
-    for (name, Array { shape, data }) in state.arrays() {
+    for (name, array) in state.arrays() {
+        let Array { shape, data } = array.as_ref();
         let array = match data {
             Data::F32(data) => data.clone().into_pyarray(py).reshape(shape.clone())?.into_any(),
             Data::F64(data) => data.clone().into_pyarray(py).reshape(shape.clone())?.into_any(),

@@ -88,7 +88,7 @@ impl LearnerSubject {
 
     fn learner(&self, num_envs: usize, threads: usize) -> phalanx_lab::Result<Box<dyn Learner>> {
         learner(&sized(&self.config, num_envs, threads)).map_err(|error| match error {
-            Error::Learn(phalanx_learn::Error::Setting { key, .. }) if key == "agent.buffer_size" => {
+            Error::Learn(phalanx_learn::Error::Setting { key, .. }) if key == "run.buffer_size" => {
                 LabError::OutOfMemory { bytes: self.model.bytes(num_envs, buffer_size(&self.config).unwrap_or(0), 1) }
             }
             other => stopped(other),
@@ -175,10 +175,12 @@ pub(crate) fn memory_model(config: &Config) -> Result<MemoryModel> {
         None => 0.0,
     };
     let fixed = one - bytes_per_env * num_envs as f64 - transition * buffer as f64;
+    // A checkpoint holds the buffer once more, be it the one that a run ends with.
+    let copies = if matches!(&config.agent, AgentConfig::Dqn(agent) if agent.save_buffer) { 2.0 } else { 1.0 };
     Ok(MemoryModel {
         bytes_per_env: bytes_per_env.max(0.0),
         weight_bytes: fixed.max(0.0) as u64,
-        transition_bytes: transition.round() as u64,
+        transition_bytes: (copies * transition).round() as u64,
         bytes_per_chunk_step: 0,
     })
 }
@@ -255,5 +257,30 @@ impl Loop for Running {
         let made = self.learner.global_step();
         self.steps_made.set(self.steps_made.get() + made - start);
         Ok(Work { steps: made - start, checksum: made })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: phalanx_lab::memory::CountingAllocator = phalanx_lab::memory::CountingAllocator::new();
+
+    /// One test, because the allocator counts for the whole process.
+    #[test]
+    fn a_buffer_and_its_copy_are_predicted_and_refused() {
+        ALLOCATOR.register();
+        let settings = [("num_envs", "8"), ("steps_per_env", "1000"), ("agent.hidden", "[2]")];
+        let config = |more: &[(&str, &str)]| create_config("CartPole-v1", "dqn", &[&settings, more].concat()).unwrap();
+        // A run needs a copy for the checkpoint that it ends with.
+        let transition = |save| memory_model(&config(&[("save_buffer", save)])).unwrap().transition_bytes;
+        assert_eq!(transition("true"), 2 * transition("false"));
+        // Observations so wide that no machine of these days has the room.
+        let wide = config(&[("buffer_size", "4294967295"), ("agent.frame_stack_n", "4096")]);
+        let small = wide.with([("run.buffer_size", "1000")]).unwrap();
+        let subject = LearnerSubject { config: wide, ..LearnerSubject::new(small).unwrap() };
+        let error = subject.learner(8, 1).map(drop).unwrap_err();
+        assert!(matches!(error, LabError::OutOfMemory { bytes } if bytes > 1e12), "{error}");
     }
 }

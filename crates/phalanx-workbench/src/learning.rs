@@ -151,8 +151,9 @@ impl Proof {
     fn take(&mut self) {
         let mut report = std::mem::take(&mut self.report);
         report.means().for_each(|(_, value)| self.word(value.word()));
-        for episode in &report.episodes {
-            self.word(episode.episode_return.word() << 32 | u64::from(episode.length));
+        self.word(report.episodes.count());
+        for mean in [report.episodes.mean_return(), report.episodes.mean_length()].into_iter().flatten() {
+            self.word(mean.word());
         }
         report.clear();
         self.report = report;

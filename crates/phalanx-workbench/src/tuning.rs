@@ -155,3 +155,14 @@ pub fn is_wanted_by_variable() -> Result<bool> {
 
 /// The variable that asks to tune.
 pub const VARIABLE: &str = "PHALANX_AUTO_TUNE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lab_knows_every_agent_that_learns() {
+        assert_eq!(LEARNERS, phalanx_learn::run::agents::LEARNERS);
+        assert_eq!(learner("SARSA"), Some("sarsa"));
+    }
+}

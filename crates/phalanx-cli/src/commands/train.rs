@@ -146,6 +146,8 @@ impl Observer for Live {
         if before.is_none() && now.first_step > 0 {
             self.bar.go_on_from(now.first_step);
         }
+        // Only whole roll-outs are made, and a run that is good enough ends before.
+        self.bar.resize(now.total);
         self.bar.tell(&told(now));
         let made = now.global_step - before.unwrap_or(now.first_step);
         self.bar.advance(made);
@@ -281,9 +283,9 @@ fn memory_line(episodes: u64) -> String {
 
 /// The live part of the progress line.
 fn told(now: &trainer::Progress) -> String {
-    let parts = [("return", now.eval_return.or(now.episode_return)), ("loss", now.loss)];
-    let parts = parts.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value:.4}")));
-    parts.collect::<Vec<_>>().join("  ")
+    let parts = [("loss", now.loss), ("train_return", now.episode_return), ("eval_return", now.eval_return)];
+    let parts = parts.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value:.4}")));
+    parts.collect::<Vec<_>>().join(" | ")
 }
 
 fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Result<(), Failure> {
@@ -340,10 +342,10 @@ mod tests {
         let mut now = trainer::Progress::default();
         assert_eq!(told(&now), "");
         now.episode_return = Some(20.25);
-        assert_eq!(told(&now), "return 20.2500");
+        assert_eq!(told(&now), "train_return=20.2500");
         now.loss = Some(0.5);
-        // Evaluations say more than episodes in which the agent explores.
+        // Evaluations are not mistaken for episodes in which the agent explores.
         now.eval_return = Some(500.0);
-        assert_eq!(told(&now), "return 500.0000  loss 0.5000");
+        assert_eq!(told(&now), "loss=0.5000 | train_return=20.2500 | eval_return=500.0000");
     }
 }

@@ -18,16 +18,17 @@ use std::sync::Arc;
 
 use phalanx_core::pool::Pool;
 
-use super::limits::{check_keys, one_of};
+use super::choices::{Initialiser, OptimizerKind};
+use super::limits::one_of;
 use super::q_network::{Explorer, Loss, Plan, TileScratch, best};
 use super::replay::{Replay, Shape};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
-use crate::nn::init::Init;
-use crate::nn::{Layer, Rule, Schedule};
+use crate::nn::{Layer, Schedule};
 use crate::run::settings::{
-    Section, any, at_least_one, choice, layers, optional, part, positive, section, share, steps_of_return,
+    Section, any, at_least_one, check_keys, choice, layers, not_negative, optional, part, positive, section, share,
+    steps_of_return,
 };
 use crate::stages::Stage;
 use crate::state::{Data, State};
@@ -55,29 +56,10 @@ impl TdLoss {
     }
 }
 
-choice! {
-    /// How the weights of a Q-network start.
-    Initialiser {
-        /// Normal with variance 1 / inputs.
-        LecunNormal = "lecun_normal",
-        /// Uniform within ±1/√inputs.
-        Uniform = "uniform",
-    }
-}
-
-impl Initialiser {
-    fn init(self) -> Init {
-        match self {
-            Self::LecunNormal => Init::LecunNormal,
-            Self::Uniform => Init::Uniform,
-        }
-    }
-}
-
 section! {
     /// Settings of deep Q-learning. Defaults: CleanRL's `dqn.py`; cadences count steps of all environments.
     DqnConfig in "agent" {
-        /// Adam's learning rate. 2.5e-4.
+        /// The learning rate. 2.5e-4.
         learning_rate: f64 = 2.5e-4, positive;
         /// The discount. 0.99.
         gamma: f64 = 0.99, share;
@@ -118,6 +100,10 @@ section! {
         hidden: Vec<usize> = vec![120, 84], layers;
         /// How weights start. `uniform`, as PyTorch's.
         initialiser: Initialiser = Initialiser::Uniform, any;
+        /// How gradients become steps. `adam`.
+        optimizer: OptimizerKind = OptimizerKind::Adam, any;
+        /// Part of a weight that `adamw` takes away per unit of learning rate. None: 0.01.
+        weight_decay: Option<f64> = None, optional(not_negative);
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
         /// Whether each observation comes with the action that led to it. False.
@@ -131,6 +117,7 @@ impl DqnConfig {
     /// Refuses settings that cannot work for a run of this length.
     pub fn check(&self, length: Length) -> Result<()> {
         check_keys(self)?;
+        self.optimizer.rule(self.weight_decay)?;
         let steps = ("exploration_steps", self.exploration_steps);
         one_of(("exploration_fraction", self.exploration_fraction), steps)?;
         if u32::try_from(self.buffer_size).is_err() {
@@ -175,21 +162,27 @@ impl Dqn {
         let length = Length { num_envs, steps_per_env };
         config.check(length)?;
         Bytes::of::<u32>(&[config.batch_size]).require("run.batch_size", config.batch_size, "a batch")?;
-        let replay = Replay::new(Shape {
+        let shape = Shape {
             capacity: config.buffer_size,
             num_envs,
             obs_dim: world.obs_dim(),
             flags: world.masks().len() / num_envs,
             n_step: config.n_step,
             gamma: config.gamma,
-        })?;
-        let init = config.initialiser.init();
+        };
+        if config.save_buffer {
+            // A checkpoint holds all of it once more, on its way to a file or back.
+            let what = "the replay buffer with its copy in a checkpoint (see run.save_buffer)";
+            shape.counted().times(2).require("run.buffer_size", config.buffer_size, what)?;
+        }
+        let replay = Replay::new(shape)?;
+        let init = config.initialiser.init(2_f64.sqrt());
         let plan = Plan {
             hidden: &config.hidden.iter().flat_map(|size| [Layer::Dense(*size), Layer::Relu]).collect::<Vec<_>>(),
             source: ("agent.hidden", format!("{:?}", config.hidden)),
             dueling: config.dueling,
             init: (init, init),
-            rule: Rule::Adam,
+            rule: config.optimizer.rule(config.weight_decay)?,
             rows: config.batch_size,
         };
         let explorer = Explorer::new(plan, world, seed, pool)?;

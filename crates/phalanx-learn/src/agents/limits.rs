@@ -5,14 +5,6 @@ use crate::error::{Error, Result};
 use crate::learner::Length;
 use crate::memory::Bytes;
 use crate::nn::parallel::{SHARES, TILE};
-use crate::run::settings::Section;
-
-/// Checks the range of each key, as if it had been read from a file.
-pub(super) fn check_keys(settings: &(impl Section + Clone)) -> Result<()> {
-    let mut read = settings.clone();
-    let values = settings.values();
-    settings.keys().iter().zip(&values).try_for_each(|((section, key), value)| read.set(section, key, value))
-}
 
 /// Refuses a share of the run that is given together with a number of steps.
 pub(super) fn one_of<T, U>((key, share): (&str, Option<T>), (other, steps): (&str, Option<U>)) -> Result<()> {

@@ -24,16 +24,17 @@ use phalanx_core::pool::{Pool, Rows};
 use self::loss::{Coefficients, Sums, explained_variance, normaliser};
 use self::normalize::{Moments, RewardScale};
 use self::policy::{Acted, Head, Judged, Policy, Samples, Scratch, record_len};
-use super::limits::{Rollouts, check_keys, network_bytes};
+use super::choices::{Initialiser, OptimizerKind};
+use super::limits::{Rollouts, network_bytes};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
 use crate::nn::parallel::{Shares, TILE};
-use crate::nn::{Optimizer, Rule, Schedule, clip_norm};
+use crate::nn::{Optimizer, Schedule, clip_norm};
 use crate::random::{Purpose, Random};
 use crate::returns::Steps;
 use crate::run::settings::{
-    Complaint, Section, any, at_least_one, epochs, layers, not_negative, optional, positive, section, share,
+    Complaint, Section, any, at_least_one, check_keys, epochs, layers, not_negative, optional, positive, section, share,
 };
 use crate::stages::Stage;
 use crate::state::State;
@@ -42,11 +43,11 @@ use crate::world::World;
 section! {
     /// Settings of proximal policy optimisation. Defaults: CleanRL's `ppo.py`.
     PpoConfig in "agent" {
-        /// Adam's learning rate at the start. 2.5e-4.
+        /// The learning rate at the start. 2.5e-4.
         learning_rate: f64 = 2.5e-4, positive;
         /// Whether the learning rate falls linearly to 0, by update. True.
         anneal_lr: bool = true, any;
-        /// Adam's ε. 1e-5.
+        /// The optimiser's ε. 1e-5.
         adam_eps: f64 = 1e-5, positive;
         /// The discount. 0.99.
         gamma: f64 = 0.99, share;
@@ -76,6 +77,12 @@ section! {
         target_kl: Option<f64> = None, optional(positive);
         /// Sizes of the hidden tanh layers, of actor and critic each. [64, 64].
         hidden: Vec<usize> = vec![64, 64], layers;
+        /// How weights start. `orthogonal`; the actor's last layer then begins a hundredth as large as the critic's.
+        initialiser: Initialiser = Initialiser::Orthogonal, any;
+        /// How gradients become steps. `adam`.
+        optimizer: OptimizerKind = OptimizerKind::Adam, any;
+        /// Part of a weight that `adamw` takes away per unit of learning rate. None: 0.01.
+        weight_decay: Option<f64> = None, optional(not_negative);
         /// Logarithm of the standard deviation of continuous actions at the start. 0.
         log_std_init: f64 = 0.0, log_deviation;
         /// Whether continuous actions are brought into their bounds by tanh instead of by clipping. False.
@@ -101,6 +108,7 @@ impl PpoConfig {
     /// Refuses settings that cannot work for a run of this length.
     pub fn check(&self, length: Length) -> Result<()> {
         check_keys(self)?;
+        self.optimizer.rule(self.weight_decay)?;
         let minibatch = self.rollouts(length)?.minibatch;
         if minibatch == 1 && self.norm_adv {
             let why = format!(
@@ -205,7 +213,7 @@ impl Ppo {
         config.check(length)?;
         let Rollouts { rows, minibatch, count } = config.rollouts(length)?;
         let head = match world.bounds() {
-            Some((low, high)) => Head::Gaussian { low: low.to_vec(), high: high.to_vec(), squash: config.squash },
+            Some((low, high)) => Head::gaussian(low, high, config.squash)?,
             None => Head::Discrete(world.choices()?),
         };
         let dim = world.obs_dim();
@@ -216,7 +224,7 @@ impl Ppo {
         let (flags, components) = (world.masks().len() / num_envs, head.components());
         Rollout::bytes(rows, dim, flags, components).require("run.rollout_steps", config.rollout_steps, &what)?;
         let policy = Policy::new(dim, &config.hidden, head);
-        let parameters = policy.draw(config.log_std_init, &mut Random::new(seed, Purpose::Weights));
+        let parameters = policy.draw(config.initialiser, config.log_std_init, &mut Random::new(seed, Purpose::Weights));
         let rollout = Rollout::new(rows, dim, flags, components);
         let falling = |start: f64, falls: bool| match falls {
             true => Schedule::Linear { start, end: 0.0, duration: count },
@@ -226,7 +234,7 @@ impl Ppo {
         let scratch = || Scratch::new(&policy, TILE);
         Ok(Self {
             gradients: vec![0.0; parameters.len()],
-            optimizer: Optimizer::new(Rule::Adam, config.adam_eps, parameters.len()),
+            optimizer: Optimizer::new(config.optimizer.rule(config.weight_decay)?, config.adam_eps, parameters.len()),
             exploration: Random::new(seed, Purpose::Exploration),
             batches: Random::new(seed, Purpose::Batches),
             learning_rate: falling(config.learning_rate, config.anneal_lr),
@@ -253,16 +261,6 @@ impl Ppo {
             world,
             pool,
         })
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &PpoConfig {
-        &self.config
-    }
-
-    /// The environments.
-    pub fn world(&self) -> &World {
-        &self.world
     }
 
     /// What the critic thinks of observations (rows as the environments give them).
@@ -470,13 +468,14 @@ impl Ppo {
                 break;
             }
         }
-        if let Some(weight) = self.parameters.iter().find(|weight| !weight.is_finite()) {
-            let (value, global_step) = (f64::from(*weight), self.global_step);
-            return Err(Error::NotFinite { what: "a weight".to_owned(), value, global_step });
-        }
+        Error::check_weights(&self.parameters, self.global_step)?;
         self.updates += 1;
         let means = sums.per(rows as f64);
         report.add("charts/learning_rate", learning_rate);
+        report.add(
+            "losses/loss",
+            means.policy - self.config.ent_coef * means.entropy + self.config.vf_coef * means.value,
+        );
         report.add("losses/value_loss", means.value);
         report.add("losses/policy_loss", means.policy);
         report.add("losses/entropy", means.entropy);
@@ -515,10 +514,7 @@ impl Ppo {
             |scratch| sums.add(&std::mem::take(&mut scratch.sums)),
         );
         let global_step = self.global_step;
-        let finite = |what: &str, value: f64| match value.is_finite() {
-            true => Ok(()),
-            false => Err(Error::NotFinite { what: what.to_owned(), value, global_step }),
-        };
+        let finite = |what: &str, value: f64| Error::check_finite(what, value, global_step);
         let rows = picked.len() as f64;
         finite("the policy loss", sums.policy / rows)?;
         finite("the value loss", sums.value / rows)?;

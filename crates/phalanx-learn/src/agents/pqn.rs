@@ -9,21 +9,23 @@
 //! ```
 //!
 //! V comes from the weights before the update. Where an episode was cut off it is the value of the true last
-//! observation. (Which actions were legal there is not known any more when the next episode has begun: all count.)
+//! observation, over what was legal there.
 
 use std::sync::Arc;
 
 use phalanx_core::pool::Pool;
 
-use super::limits::{Rollouts, check_keys, one_of};
+use super::choices::{Initialiser, OptimizerKind};
+use super::limits::{Rollouts, one_of};
 use super::q_network::{Best, Explorer, Loss, Plan, TileScratch};
 use crate::error::Result;
 use crate::learner::{Greedy, Learner, Length, Report};
 use crate::memory::Bytes;
-use crate::nn::init::Init;
-use crate::nn::{Layer, Rule, Schedule};
+use crate::nn::{Layer, Schedule};
 use crate::returns::Steps;
-use crate::run::settings::{Section, any, at_least_one, epochs, optional, part, positive, section, share};
+use crate::run::settings::{
+    Section, any, at_least_one, check_keys, epochs, not_negative, optional, part, positive, section, share,
+};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::world::World;
@@ -31,7 +33,7 @@ use crate::world::World;
 section! {
     /// Settings of parallelised Q-networks. Defaults: the CartPole recipe of the reference.
     PqnConfig in "agent" {
-        /// RAdam's learning rate at the start. 1e-4.
+        /// The learning rate at the start. 1e-4.
         learning_rate: f64 = 1e-4, positive;
         /// Share of the run in which the learning rate falls to 0; with neither this nor steps it is constant. 1.
         lr_decay_fraction: Option<f64> = Some(1.0), optional(part);
@@ -63,6 +65,12 @@ section! {
         hidden_size: usize = 256, at_least_one;
         /// Hidden layers. 2.
         num_layers: usize = 2, at_least_one;
+        /// How weights start. `orthogonal`.
+        initialiser: Initialiser = Initialiser::Orthogonal, any;
+        /// How gradients become steps. `radam`.
+        optimizer: OptimizerKind = OptimizerKind::RAdam, any;
+        /// Part of a weight that `adamw` takes away per unit of learning rate. None: 0.01.
+        weight_decay: Option<f64> = None, optional(not_negative);
         /// Observations that are stacked, the newest last; 0 and 1 are no stack. 0.
         frame_stack_n: usize = 0, any;
         /// Whether each observation comes with the action that led to it. False.
@@ -74,6 +82,7 @@ impl PqnConfig {
     /// Refuses settings that cannot work for a run of this length.
     pub fn check(&self, length: Length) -> Result<()> {
         check_keys(self)?;
+        self.optimizer.rule(self.weight_decay)?;
         one_of(
             ("epsilon_decay_fraction", self.epsilon_decay_fraction),
             ("epsilon_decay_steps", self.epsilon_decay_steps),
@@ -165,7 +174,6 @@ impl Pqn {
         Rollout::bytes(rows, dim).require("run.rollout_steps", config.rollout_steps, &what)?;
         let hidden = Bytes::of::<Layer>(&[config.num_layers, 3]);
         hidden.require("agent.num_layers", config.num_layers, "the network")?;
-        let gain = |gain| Init::Orthogonal { gain };
         let plan = Plan {
             hidden: &[Layer::Dense(config.hidden_size), Layer::Norm, Layer::Relu].repeat(config.num_layers),
             source: (
@@ -173,8 +181,8 @@ impl Pqn {
                 format!("{} with agent.num_layers = {}", config.hidden_size, config.num_layers),
             ),
             dueling: false,
-            init: (gain(2_f64.sqrt()), gain(1.0)),
-            rule: Rule::RAdam,
+            init: (config.initialiser.init(2_f64.sqrt()), config.initialiser.init(1.0)),
+            rule: config.optimizer.rule(config.weight_decay)?,
             rows: minibatch,
         };
         Ok(Self {

@@ -270,17 +270,9 @@ impl Learning {
     /// before it can reach the parameters or the moments.
     pub(super) fn descend(&mut self, longest: f64, learning_rate: f64, global_step: u64) -> Result<()> {
         let norm = crate::nn::clip_norm(&mut self.gradients, longest);
-        check_finite("the gradient's norm", norm, global_step)?;
+        Error::check_finite("the gradient's norm", norm, global_step)?;
         self.optimizer.update(&mut self.parameters, &self.gradients, learning_rate);
         Ok(())
-    }
-
-    /// Refuses weights that are no longer numbers.
-    pub(super) fn check_weights(&self, global_step: u64) -> Result<()> {
-        match self.parameters.iter().find(|weight| !weight.is_finite()) {
-            Some(weight) => check_finite("a weight", f64::from(*weight), global_step),
-            None => Ok(()),
-        }
     }
 
     pub(super) fn save(&self, state: &mut State) {
@@ -305,11 +297,6 @@ impl Learning {
         self.parameters = self.network.restore("network", state)?;
         Ok(())
     }
-}
-
-/// Refuses a loss or a norm that is not a number.
-pub(super) fn check_finite(what: &str, value: f64, global_step: u64) -> Result<()> {
-    if value.is_finite() { Ok(()) } else { Err(Error::NotFinite { what: what.to_owned(), value, global_step }) }
 }
 
 /// The legal action with the largest value, the first of equals. No flags mean that all are legal.
@@ -420,7 +407,7 @@ impl Explorer {
         learning_rate: f64,
         report: &mut Report,
     ) -> Result<()> {
-        check_finite("losses/td_loss", means.loss, self.global_step)?;
+        Error::check_finite("losses/td_loss", means.loss, self.global_step)?;
         self.learning.descend(longest, learning_rate, self.global_step)?;
         report.add("losses/td_loss", means.loss);
         report.add("losses/q_values", means.values);
@@ -430,7 +417,7 @@ impl Explorer {
 
     /// Refuses weights that are no longer numbers.
     pub(super) fn check_weights(&self) -> Result<()> {
-        self.learning.check_weights(self.global_step)
+        Error::check_weights(&self.learning.parameters, self.global_step)
     }
 
     pub(super) fn greedy(&self) -> Box<dyn Greedy> {

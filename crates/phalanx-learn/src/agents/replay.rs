@@ -38,7 +38,7 @@ impl Shape {
         self.counted().count()
     }
 
-    fn counted(&self) -> Bytes {
+    pub(super) fn counted(&self) -> Bytes {
         let Self { capacity, obs_dim, flags, .. } = *self;
         let reals = |count: usize, width: usize| Bytes::of::<f32>(&[count, width]);
         // Two observations, action, reward, discount, how it ended, and the next mask.
@@ -116,11 +116,6 @@ impl Replay {
     pub fn clear(&mut self) {
         (self.len, self.next) = (0, 0);
         self.windows.counts.fill(0);
-    }
-
-    /// What it was made for.
-    pub fn shape(&self) -> Shape {
-        self.shape
     }
 
     /// The number of transitions.

@@ -3,7 +3,9 @@
 //! An action is what was drawn. Where a space has bounds, the environment is sent the nearest action inside of them
 //! ([`clipped`]), and the probability stays that of what was drawn; or what was drawn is squashed into them by a
 //! hyperbolic tangent ([`squashed`]). What that takes off the logarithm of the density depends on nothing but the action,
-//! so that it is the same before and after an update and drops out of the ratio of PPO.
+//! so that it is the same before and after an update and drops out of the ratio of PPO. It does not drop out of the
+//! entropy: the bonus of PPO is that of the normal numbers before they are squashed or clipped, as usual, and goes on
+//! growing with the deviation where that of the squashed actions falls.
 
 use super::Scalar;
 

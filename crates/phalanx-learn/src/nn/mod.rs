@@ -24,3 +24,13 @@ pub use optimizer::{Optimizer, Rule, clip_norm};
 pub(crate) use scalar::exp_all;
 pub use scalar::{Scalar, Wide};
 pub use schedule::Schedule;
+
+/// Whether a slope is that of a loss, by the difference between two points `2h` apart: to a millionth of it.
+///
+/// Differences have errors of their own, which count where a slope is next to nothing: losses are rounded (ε of them, over
+/// h), and are no parabolas (h² of their third derivative, which is as large as they are). Ten times that is let pass.
+#[cfg(test)]
+pub(crate) fn is_slope(slope: f64, difference: f64, h: f64, loss: f64) -> bool {
+    let floor = 10.0 * (f64::EPSILON / h + h * h) * loss.abs();
+    (difference - slope).abs() <= 1e-6 * difference.abs() + floor
+}

@@ -42,7 +42,8 @@ pub enum AgentConfig {
 }
 
 /// The agents that learn, those that are one of them with a setting after it.
-const LEARNERS: [&str; 8] = ["ppo", "dqn", "pqn", "q_learning", "sarsa", "expected_sarsa", "double_q", "tabular-fast"];
+pub const LEARNERS: [&str; 8] =
+    ["ppo", "dqn", "pqn", "q_learning", "sarsa", "expected_sarsa", "double_q", "tabular-fast"];
 
 /// What every run logs, besides [what it logs of evaluations](EVALUATION_TAGS).
 const TRAINING_TAGS: [&str; 8] = [
@@ -146,6 +147,7 @@ impl AgentConfig {
         let own: &[&str] = match self {
             Self::Ppo(_) => &[
                 "charts/learning_rate",
+                "losses/loss",
                 "losses/value_loss",
                 "losses/policy_loss",
                 "losses/entropy",

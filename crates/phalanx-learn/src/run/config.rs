@@ -477,6 +477,7 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings =
             Vec::from_iter(self.agent.warning(&self.run).into_iter().chain(self.bounds_of_other_units()));
+        warnings.extend(self.steps_left_over());
         let (frequency, chunk) = (self.run.eval_frequency, self.run.scan_chunk_size.map(|chunk| chunk as u64));
         if let Some(rollout) = self.agent.rollout_steps() {
             for (key, value) in [("eval_frequency", Some(frequency)), ("scan_chunk_size", chunk)] {
@@ -494,6 +495,15 @@ impl Config {
             warnings.push(format!("run.scan_chunk_size = {chunk} is larger than run.eval_frequency = {frequency}"));
         }
         warnings
+    }
+
+    /// What is to be said if the run does not end with a whole roll-out, unless its length is the preset's own.
+    fn steps_left_over(&self) -> Option<String> {
+        let (total, unit) = (self.run.total_timesteps(), self.run.num_envs as u64 * self.agent.rollout_steps()? as u64);
+        let made = total - total % unit;
+        let usual = || create_config(&self.env.name, self.agent.name(), &[]).map(|config| config.run.total_timesteps());
+        (made > 0 && made < total && usual() != Ok(total))
+            .then(|| format!("{total} steps are no whole number of roll-outs, each of {unit}: {made} are made"))
     }
 
     /// What is to be said if the constraints are those of a preset, but not the units of the observations that they
@@ -831,11 +841,18 @@ mod tests {
                 "run.scan_chunk_size = 128 is larger than run.eval_frequency = 100",
             ]
         );
-        let rare = [("eval_frequency", "0"), ("steps_per_env", "1000"), ("checkpoint_frequency", "1001")];
+        let rare = [("eval_frequency", "0"), ("steps_per_env", "1024"), ("checkpoint_frequency", "1025")];
         assert_eq!(
             create_config("Other-v0", "ppo", &rare).unwrap().warnings(),
-            ["run.checkpoint_frequency = 1001 is more than run.steps_per_env = 1000: nothing is stored on the way"]
+            ["run.checkpoint_frequency = 1025 is more than run.steps_per_env = 1024: nothing is stored on the way"]
         );
+        // Only where the user has asked for so many, and they are not made.
+        let left_over = |env, settings: &[_]| create_config(env, "ppo", settings).unwrap().steps_left_over();
+        let length = [("run.total_timesteps", "40000"), ("num_envs", "8"), ("rollout_steps", "128")];
+        let expected = "40000 steps are no whole number of roll-outs, each of 1024: 39936 are made";
+        assert_eq!(left_over("Other-v0", &length).as_deref(), Some(expected));
+        assert_eq!(left_over("Pendulum-v1", &[]), None);
+        assert!(left_over("Pendulum-v1", &[("run.total_timesteps", "200016")]).is_some());
         let fits = [("rollout_steps", "32"), ("eval_frequency", "0"), ("scan_chunk_size", "64")];
         assert!(create_config("Other-v0", "ppo", &fits).unwrap().warnings().is_empty());
     }

@@ -107,8 +107,8 @@ impl Episode {
     }
 }
 
-/// An array as a `.npy` file of version 1.0.
-fn npy<const W: usize>(kind: &str, shape: &[usize], elements: impl IntoIterator<Item = [u8; W]>) -> Vec<u8> {
+/// The beginning of a `.npy` file of version 1.0, after which the elements follow.
+pub(crate) fn npy_header(kind: &str, shape: &[usize]) -> Vec<u8> {
     let sizes: String = shape.iter().map(|size| format!("{size},")).collect();
     // A tuple of one has a comma at its end, one of several need not: Python takes either.
     let dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({sizes}), }}");
@@ -118,6 +118,12 @@ fn npy<const W: usize>(kind: &str, shape: &[usize], elements: impl IntoIterator<
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
     bytes.extend_from_slice(header.as_bytes());
+    bytes
+}
+
+/// An array as a `.npy` file.
+fn npy<const W: usize>(kind: &str, shape: &[usize], elements: impl IntoIterator<Item = [u8; W]>) -> Vec<u8> {
+    let mut bytes = npy_header(kind, shape);
     let start = bytes.len();
     elements.into_iter().for_each(|element| bytes.extend_from_slice(&element));
     let count: usize = shape.iter().product();

@@ -142,6 +142,13 @@ pub(crate) trait Section {
     fn values(&self) -> Vec<Value>;
 }
 
+/// Checks the range of each key, as if it had been read from a file.
+pub(crate) fn check_keys(settings: &(impl Section + Clone)) -> Result<()> {
+    let mut read = settings.clone();
+    let values = settings.values();
+    settings.keys().iter().zip(&values).try_for_each(|((section, key), value)| read.set(section, key, value))
+}
+
 /// What a check finds wrong: what is allowed instead.
 pub(crate) type Complaint = Option<&'static str>;
 

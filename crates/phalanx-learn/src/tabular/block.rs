@@ -12,7 +12,7 @@ use super::explore::{Draws, MASKED_ACTIONS, Ties, all_legal, choose, words_below
 use super::table::{Store, Table, Value};
 use super::update::{Algorithm, Rate, Transition, Updater};
 use crate::error::{Error, Result};
-use crate::learner::{EndedEpisode, Greedy};
+use crate::learner::{EndedEpisode, Episodes, Greedy};
 use crate::stages::{Stage, Stages};
 use crate::state::State;
 
@@ -165,7 +165,7 @@ pub(super) struct Block<T> {
     scratch: Vec<T>,
     sums: Vec<T>,
     /// Episodes that ended since somebody took them.
-    pub(super) ended: Vec<EndedEpisode>,
+    pub(super) ended: Episodes,
     /// Time since somebody took it.
     pub(super) stages: Stages,
 }
@@ -206,7 +206,7 @@ impl<T: Value> Block<T> {
             flags: vec![true; if space.masked { agents * space.actions } else { 0 }],
             scratch: vec![T::zero(); width],
             sums: vec![T::zero(); space.actions],
-            ended: Vec::new(),
+            ended: Episodes::default(),
             stages: Stages::default(),
         };
         block.look()?;
@@ -250,6 +250,11 @@ impl<T: Value> Block<T> {
         self.updater.apply(store, visits, &self.transitions, rate, epsilon);
         self.stages.lap(Stage::Learn, &mut lap);
         Ok(())
+    }
+
+    /// What it has learnt that was no finite number, if anything; once.
+    pub(super) fn take_fault(&mut self) -> Option<f64> {
+        self.updater.take_fault().map(|number| number.to_f64().unwrap_or(f64::NAN))
     }
 
     /// Chooses an action for every agent; every one has a legal action.
@@ -327,7 +332,7 @@ impl<T: Value> Block<T> {
             ends += usize::from(terminated[i] | truncated[i]);
             truncations |= truncated[i] & !terminated[i];
         }
-        self.ended.extend_from_slice(&self.ends[..ends]);
+        self.ends[..ends].iter().for_each(|end| self.ended.add(*end));
         if truncations { self.note_truncations() } else { Ok(()) }
     }
 
@@ -373,7 +378,7 @@ impl<T: Value> Block<T> {
         self.look()?;
         std::mem::swap(&mut self.states, &mut self.next_states);
         std::mem::swap(&mut self.legal, &mut self.next_legal);
-        self.ended.clear();
+        self.ended = Episodes::default();
         Ok(())
     }
 }

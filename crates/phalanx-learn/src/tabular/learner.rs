@@ -14,6 +14,7 @@ use super::update::Rate;
 use super::{Kind, Precision, Settings, Space};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Report};
+use crate::memory::Bytes;
 use crate::run::config::RunConfig;
 use crate::stages::Stages;
 use crate::state::State;
@@ -112,22 +113,18 @@ fn seed_of(seed: u64, part: usize) -> u64 {
     (u64::from(high) << 32 | u64::from(low)).wrapping_add(part as u64)
 }
 
-/// Refuses what would take more memory than the system gives.
+/// Refuses what would take more memory than there is.
 fn check_room<T>(settings: &Settings, space: &Space, parts: usize) -> Result<()> {
-    let takes = |key: &str, what: String, bytes: u128| {
-        let room = usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
-        let why = || format!("is {what}, which takes {bytes} bytes for {} states: more than there is", space.states);
-        if room { Ok(()) } else { Err(Error::setting(key, why())) }
-    };
-    let states = space.states as u128;
     let tables = if settings.by_visits() { 2 } else { 1 };
-    let row = (space.actions * settings.algorithm.tables() * size_of::<T>()) as u128;
+    let what = format!("what is learnt of {} states", space.states);
     // What grows with the visits cannot be known before.
     if settings.learns_in_one_table() || matches!(settings.table, Kind::Dense | Kind::List) {
-        takes("agent.table", settings.table.name().to_owned(), states * row * tables)?;
+        let values = Bytes::of::<T>(&[space.states, space.actions, settings.algorithm.tables(), tables]);
+        values.require("agent.table", settings.table.name(), &what)?;
     }
     if parts > 1 && !settings.learns_in_one_table() {
-        takes("agent.shards", parts.to_string(), states * tables * parts as u128 * size_of::<u32>() as u128)?;
+        let places = Bytes::of::<u32>(&[space.states, tables, parts]);
+        places.require("agent.shards", parts, &what)?;
     }
     Ok(())
 }
@@ -144,7 +141,10 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
             self.blocks.iter_mut().for_each(|block| block.stages = Stages::on());
         }
         self.global_step += self.runtime.run(&mut self.blocks, &self.course, self.global_step, at_most)?;
-        self.blocks.iter_mut().for_each(|block| report.episodes.append(&mut block.ended));
+        if let Some(value) = self.blocks.iter_mut().filter_map(Block::take_fault).last() {
+            Error::check_finite("a value of the table", value, self.global_step)?;
+        }
+        self.blocks.iter_mut().for_each(|block| report.episodes.take(&mut block.ended));
         report.stages.take_mean(begun, self.runtime.threads(), self.blocks.iter_mut().map(|block| &mut block.stages));
         let (rate, epsilon) = self.course.at(self.global_step);
         report.add("charts/epsilon", epsilon);
@@ -206,6 +206,21 @@ impl<T: Value, R: Runtime<T>> TableLearner for Tabular<T, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counted as everything else is: what the system would promise and not have is refused, too.
+    #[test]
+    fn tables_that_do_not_fit_into_memory_are_refused() {
+        let games = phalanx_envs::registry::find("TicTacToe-v0").unwrap();
+        let mut spec = games.batch(&phalanx_core::batch::BatchConfig::default()).unwrap().spec().clone();
+        *spec.observation.high.last_mut().unwrap() = 16_777_215.0;
+        let space = Space::of(&spec).unwrap();
+        let message = |settings, parts| check_room::<f64>(&settings, &space, parts).unwrap_err().to_string();
+        let found = message(Settings::default(), 65_536);
+        let expected = "agent.shards is 65536, but what is learnt of 16777216 states would take 4.0 TiB of memory";
+        assert!(found.starts_with(expected), "{found}");
+        let room = check_room::<f32>(&Settings { table: Kind::Dense, ..Settings::default() }, &space, 1);
+        assert!(room.is_ok(), "{room:?}");
+    }
 
     #[test]
     fn seeds_of_parts_differ_and_the_first_is_that_of_the_run() {

@@ -5,7 +5,7 @@ use super::table::Kind;
 use super::update::{Algorithm, BatchUpdate, Rate};
 use crate::error::{Error, Result};
 use crate::run::config::RunConfig;
-use crate::run::settings::{Complaint, Section, any, choice, optional, section, share};
+use crate::run::settings::{Complaint, Section, any, check_keys, choice, optional, section, share, thread_count};
 
 choice! {
     /// The type of a table's values.
@@ -44,7 +44,7 @@ section! {
         batch_update: BatchUpdate = BatchUpdate::Sequential, any;
         /// Workers: of deterministic learning the threads, else blocks of environments with streams of their own as
         /// well. None: `run.threads`, or as many as there are cores, at most 4.
-        num_workers: Option<usize> = None, optional(workers);
+        num_workers: Option<usize> = None, optional(thread_count);
         /// Whether the result is the same for any number of threads: logical shards learn on private copies, which are
         /// merged in order. True.
         deterministic: bool = true, any;
@@ -72,11 +72,6 @@ const STEPS_PER_SYNC: u64 = 30_000;
 /// Environments that a shard has unless somebody wants it otherwise. A block learnt 6.0 M transitions/s with 4, 10.8 with 16,
 /// 11.8 with 32 and 12.4 with 64 (tic-tac-toe, one thread, best of nine, busy machine, rows fetched anew by each merge).
 const AGENTS_PER_SHARD: usize = 32;
-
-/// More than any machine has: starting them would take the system down before it fails.
-fn workers(count: &usize) -> Complaint {
-    (!(1..=4096).contains(count)).then_some("from 1 to 4096")
-}
 
 fn shards(count: &usize) -> Complaint {
     (!(1..=65_536).contains(count)).then_some("from 1 to 65536")
@@ -107,11 +102,7 @@ impl Settings {
 
     /// Checks everything that does not depend on the environment.
     pub(crate) fn check(&self) -> Result<()> {
-        // As if it had been read: each key with its own check.
-        let mut read = Self::default();
-        for ((section, key), value) in self.keys().iter().zip(self.values()) {
-            read.set(section, key, &value)?;
-        }
+        check_keys(self)?;
         let one_table = self.learns_in_one_table();
         if self.racy && !one_table {
             let why = "is true, which only one table can be: give agent.deterministic=false and agent.shared=true, too";

@@ -96,6 +96,8 @@ pub struct Updater<T> {
     gamma: T,
     scratch: Vec<T>,
     corrections: Vec<Correction<T>>,
+    /// The last target or error that was no finite number.
+    fault: Option<T>,
 }
 
 impl<T: Value> Updater<T> {
@@ -103,7 +105,19 @@ impl<T: Value> Updater<T> {
     /// what this one loses.
     pub fn new(algorithm: Algorithm, batch: BatchUpdate, gamma: f64, actions: usize) -> Self {
         let scratch = vec![T::zero(); actions * algorithm.tables()];
-        Self { algorithm, batch, gamma: T::of(gamma), scratch, corrections: Vec::new() }
+        Self { algorithm, batch, gamma: T::of(gamma), scratch, corrections: Vec::new(), fault: None }
+    }
+
+    /// The last target or error that was no finite number, once: whatever it was added to is none either.
+    pub fn take_fault(&mut self) -> Option<T> {
+        self.fault.take()
+    }
+
+    #[inline(always)]
+    fn check(&mut self, number: T) {
+        if !number.is_finite() {
+            self.fault = Some(number);
+        }
     }
 
     /// Learns from transitions; `visits` counts the updates of each value and is needed for [`Rate::Visits`].
@@ -120,6 +134,7 @@ impl<T: Value> Updater<T> {
             let fixed = if let Rate::Fixed(rate) = rate { T::of(rate) } else { T::zero() };
             for transition in transitions {
                 let target = self.target(store, transition, epsilon);
+                self.check(target);
                 let (state, cell) = self.place(transition);
                 let rate = match (rate, visits.as_deref_mut()) {
                     (Rate::Visits { power }, Some(visits)) => by_visits(visits, state, cell, power, &mut self.scratch),
@@ -134,6 +149,7 @@ impl<T: Value> Updater<T> {
             let target = self.target(store, transition, epsilon);
             let (state, cell) = self.place(transition);
             let value = store.row(state, &mut self.scratch)[cell];
+            self.check(target - value);
             self.corrections.push((state as u32, cell as u32, rank as u32, target - value));
         }
         // By place, then by rank, so that sums do not depend on how the sort works.

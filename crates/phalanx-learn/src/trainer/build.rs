@@ -105,9 +105,9 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
         let pool = Arc::clone(pool);
         make(&BatchConfig { num_envs, seed, autoreset, pool, ..common.clone() })
     };
-    let of_run = |autoreset: Autoreset| Ok::<_, Error>(batch(config.run.num_envs, seed, pool, autoreset)?);
-    let world = || World::new(of_run(Autoreset::SameStep)?, config.agent.sight());
-    let world_with_end_masks = || World::with_end_masks(of_run, config.agent.sight());
+    let world_of = |autoreset| World::new(batch(config.run.num_envs, seed, pool, autoreset)?, config.agent.sight());
+    let world = || world_of(Autoreset::SameStep);
+    let world_with_end_masks = || world_of(World::with_end_masks(sample(config, make, 1)?.spec()));
     let (steps, pool) = (config.run.steps_per_env, || Arc::clone(pool));
     Ok(match &config.agent {
         AgentConfig::Ppo(agent) => Box::new(Ppo::new(agent.clone(), world()?, steps, seed, pool())?),

@@ -16,6 +16,7 @@ mod journal;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ use self::journal::Journal;
 use crate::environments::{Environments, Film};
 use crate::error::{Error, Result};
 use crate::evaluation::{self, Evaluation, Summary, evaluate_watched, replay};
-use crate::learner::{EndedEpisode, Greedy, Learner, Report};
+use crate::learner::{Greedy, Learner, Report};
 use crate::run::checkpoint::{self, Checkpoint};
 use crate::run::config::Config;
 use crate::run::directory::{self, EvalMetrics, Results, RunDirectory, TrainingMetrics};
@@ -47,6 +48,13 @@ const LOG_EVENTS: u64 = 200;
 
 /// A run whose agent is to be stored has a checkpoint that is not older, so that a kill costs no more than that.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Keeping the last good state takes no more than this part of the time. In tests it is kept whenever it can be, so that
+/// nothing depends on the clock.
+const GOOD_SHARE: u32 = if cfg!(test) { 0 } else { 100 };
+
+/// A state of more bytes is not kept: a buffer in memory would be there twice.
+const GOOD_BYTES: usize = 64 << 20;
 
 /// Where a checkpoint keeps how long training took.
 pub(crate) const TRAINING_SECONDS: &str = "trainer.training_seconds";
@@ -130,6 +138,10 @@ struct Trainer<'a> {
     last_stored: Instant,
     /// Step of a checkpoint that is there only until the next one is.
     superseded: Option<u64>,
+    /// A state to be stored if the run cannot go on, whatever its settings say of checkpoints.
+    last_good: Option<Checkpoint>,
+    /// When the next such state is kept.
+    next_good: Instant,
     stop: Stop,
 }
 
@@ -141,7 +153,7 @@ pub fn train(
     config: &Config,
     environments: &dyn Environments,
     folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
-    resume: Option<&Checkpoint>,
+    resume: Option<Cow<'_, Checkpoint>>,
     watch: &mut Watch<'_>,
     stop: Stop,
 ) -> Result<Trained> {
@@ -153,7 +165,7 @@ pub(crate) fn train_timed(
     config: &Config,
     environments: &dyn Environments,
     folder: &mut dyn FnMut() -> Result<Option<RunDirectory>>,
-    resume: Option<&Checkpoint>,
+    resume: Option<Cow<'_, Checkpoint>>,
     watch: &mut Watch<'_>,
     stop: Stop,
     stages: Stages,
@@ -213,7 +225,7 @@ impl<'a> Trainer<'a> {
     fn new(
         config: &'a Config,
         environments: &'a dyn Environments,
-        resume: Option<&Checkpoint>,
+        resume: Option<Cow<'_, Checkpoint>>,
         stop: Stop,
     ) -> Result<Self> {
         if config.run.eval_render_videos && environments.film().is_none() {
@@ -241,10 +253,13 @@ impl<'a> Trainer<'a> {
             progress: Progress { total, ..Progress::default() },
             last_stored: Instant::now(),
             superseded: None,
+            last_good: None,
+            next_good: Instant::now(),
             stop,
         };
+        // One that is ours is gone when it has been read: its buffer need not be there twice for the whole run.
         if let Some(checkpoint) = resume {
-            trainer.restore(checkpoint)?;
+            trainer.restore(&checkpoint)?;
         }
         Ok(trainer)
     }
@@ -260,6 +275,7 @@ impl<'a> Trainer<'a> {
         self.best = checkpoint.best_score;
         let step = self.learner.global_step();
         (self.progress.global_step, self.progress.first_step) = (step, step);
+        self.measure_speed();
         self.progress.eval_return = self.results.eval_metrics.mean_return.last().copied();
         self.progress.stored = Some(step);
         // It may have been good enough already, and been killed before its results were written.
@@ -293,18 +309,17 @@ impl<'a> Trainer<'a> {
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
         let mut step = self.learner.global_step();
-        // A run goes on from a step whose evaluation had failed or was interrupted.
-        let last = |steps: &[u64]| steps.last().copied().unwrap_or(0);
-        let evaluated = last(&self.results.eval_metrics.global_steps);
-        let logged = last(&self.results.training_metrics.global_steps);
+        // A run goes on from a step whose evaluation or log had failed or was interrupted.
+        let (evaluated, logged) = (self.evaluated(), self.logged());
         let owed = [passes(eval_interval, evaluated, step), passes(log_interval, logged, step)];
-        if owed.contains(&true) || step >= total && evaluated != step {
+        if owed.contains(&true) || step >= total {
             let told = self.tell([owed[0], owed[1], false]);
             if self.interrupted(told)? {
                 return Ok(false);
             }
             total = self.progress.total;
         }
+        self.keep_good();
         let mut chunks = Chunks::new(self.stop.clone());
         while step < total {
             let goal = [log_interval, eval_interval, checkpoint_interval]
@@ -314,13 +329,14 @@ impl<'a> Trainer<'a> {
                 .expect("three intervals");
             let start = Instant::now();
             let chunk = run.scan_chunk_size.map(|steps| (steps as u64).saturating_mul(num_envs));
-            let known = self.report.episodes.len();
-            chunks.advance(self.learner.as_mut(), chunk, goal, &mut self.report)?;
-            self.progress.episodes += (self.report.episodes.len() - known) as u64;
+            let known = self.report.episodes.count();
+            let made = chunks.advance(self.learner.as_mut(), chunk, goal, &mut self.report);
+            made.map_err(|error| self.store_good(error))?;
+            self.progress.episodes += self.report.episodes.count() - known;
             self.training_seconds += start.elapsed().as_secs_f64();
             let before = std::mem::replace(&mut step, self.learner.global_step());
             self.progress.global_step = step;
-            self.progress.steps_per_second = step as f64 / self.training_seconds.max(1e-9);
+            self.measure_speed();
             let due = |interval| passes(interval, before, step);
             let told = self.tell([due(eval_interval), due(log_interval), due(checkpoint_interval)]);
             if self.interrupted(told)? {
@@ -348,20 +364,36 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Evaluates, logs and stores what is due.
+    fn measure_speed(&mut self) {
+        self.progress.steps_per_second = self.progress.global_step as f64 / self.training_seconds.max(1e-9);
+    }
+
+    /// The step of the last evaluation; 0 if there was none.
+    fn evaluated(&self) -> u64 {
+        self.results.eval_metrics.global_steps.last().copied().unwrap_or(0)
+    }
+
+    /// The step of the last event of the log; 0 if there was none.
+    fn logged(&self) -> u64 {
+        self.results.training_metrics.global_steps.last().copied().unwrap_or(0)
+    }
+
+    /// Evaluates, logs and stores what is due; at the end what has not been by then.
     fn tell(&mut self, [evaluation, log, checkpoint]: [bool; 3]) -> Result<()> {
+        let step = self.learner.global_step();
         let mut lap = self.report.stages.begin();
-        if evaluation || self.is_over() {
+        if evaluation || self.is_over() && self.evaluated() != step {
             self.evaluate()?;
             self.report.stages.lap(Stage::Evaluate, &mut lap);
         }
-        if log || self.is_over() {
+        if log || self.is_over() && self.logged() != step {
             self.log()?;
             self.report.stages.lap(Stage::Log, &mut lap);
+            self.keep_good();
+            self.report.stages.lap(Stage::Checkpoint, &mut lap);
         }
         let old = self.config.run.save_agent_checkpoint && self.last_stored.elapsed() >= CHECKPOINT_INTERVAL;
         if (checkpoint || old) && !self.is_over() {
-            let step = self.learner.global_step();
             self.store(&checkpoint::step_name(step), &self.checkpoint())?;
             if let (Some(journal), Some(before)) = (&self.journal, self.superseded.take()) {
                 journal.remove_checkpoint(&checkpoint::step_name(before));
@@ -376,6 +408,35 @@ impl<'a> Trainer<'a> {
         let (run, step) = (&self.config.run, self.learner.global_step());
         if (run.save_agent_checkpoint || run.checkpoint_frequency > 0) && self.progress.stored != Some(step) {
             let _ = self.store(&checkpoint::step_name(step), &self.checkpoint());
+        }
+    }
+
+    /// Keeps where the run is now, for the case that what it learns next is no number.
+    fn keep_good(&mut self) {
+        let begun = Instant::now();
+        if self.journal.is_none() || self.is_over() || begun < self.next_good {
+            return;
+        }
+        let checkpoint = self.checkpoint();
+        if checkpoint.state.bytes() <= GOOD_BYTES {
+            self.last_good = Some(checkpoint);
+        }
+        self.next_good = Instant::now() + GOOD_SHARE * begun.elapsed();
+    }
+
+    /// Stores the last state in which all was well, if there is no later one on disk, of a run that cannot go on; the
+    /// error says which it is.
+    fn store_good(&mut self, error: Error) -> Error {
+        let is_newer = |good: &Checkpoint| self.progress.stored.is_none_or(|stored| stored < good.global_step);
+        if let Some(good) = self.last_good.take().filter(is_newer) {
+            // That this fails, too, is no news.
+            let _ = self.store(&checkpoint::step_name(good.global_step), &good);
+        }
+        match error {
+            Error::NotFinite { what, value, global_step, .. } => {
+                Error::NotFinite { what, value, global_step, kept: self.progress.stored }
+            }
+            other => other,
         }
     }
 
@@ -475,10 +536,22 @@ impl<'a> Trainer<'a> {
     fn note_evaluation(&mut self, found: &Evaluation) -> Result<()> {
         let (returns, lengths) = (found.return_summary(), found.length_summary());
         let (Some(returns), Some(lengths)) = (returns, lengths) else { return Ok(()) };
-        self.progress.eval_return = Some(returns.mean);
         let best = self.best.map_or(returns.mean, |best: f64| best.max(returns.mean));
-        self.best = Some(best);
         let (step, per_env) = (self.learner.global_step(), self.steps_per_env());
+        if let Some(journal) = &mut self.journal {
+            let mut values = vec![("eval/return/best", best), ("eval/termination_rate", found.termination_rate())];
+            let mut put = |tags: [&'static str; 4], of: Summary| {
+                values.extend(tags.into_iter().zip([of.mean, of.std, of.min, of.max]));
+            };
+            put(["eval/return/mean", "eval/return/std", "eval/return/min", "eval/return/max"], returns);
+            put(["eval/length/mean", "eval/length/std", "eval/length/min", "eval/length/max"], lengths);
+            values.extend(found.cost_summary().map(|costs| ("eval/cost/mean", costs.mean)));
+            values.push((STEPS_PER_ENV, per_env as f64));
+            journal.scalars(step, &values)?;
+        }
+        // What could not be written has not been: whoever goes on from here makes up for it.
+        self.progress.eval_return = Some(returns.mean);
+        self.best = Some(best);
         let metrics: &mut EvalMetrics = &mut self.results.eval_metrics;
         metrics.global_steps.push(step);
         metrics.steps_per_env.push(per_env);
@@ -487,56 +560,45 @@ impl<'a> Trainer<'a> {
         metrics.mean_return.push(returns.mean);
         metrics.std_return.push(returns.std);
         metrics.mean_length.push(lengths.mean);
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let mut values = vec![("eval/return/best", best), ("eval/termination_rate", found.termination_rate())];
-        let mut put = |tags: [&'static str; 4], of: Summary| {
-            values.extend(tags.into_iter().zip([of.mean, of.std, of.min, of.max]));
-        };
-        put(["eval/return/mean", "eval/return/std", "eval/return/min", "eval/return/max"], returns);
-        put(["eval/length/mean", "eval/length/std", "eval/length/min", "eval/length/max"], lengths);
-        values.extend(found.cost_summary().map(|costs| ("eval/cost/mean", costs.mean)));
-        values.push((STEPS_PER_ENV, per_env as f64));
-        journal.scalars(step, &values)
+        Ok(())
     }
 
     /// What happened since the last event of the log.
     fn log(&mut self) -> Result<()> {
         let (step, per_env) = (self.learner.global_step(), self.steps_per_env());
-        let mean =
-            |of: fn(&EndedEpisode) -> f64| Summary::of(self.report.episodes.iter().map(of)).map(|summary| summary.mean);
-        let episode_return = mean(|episode| f64::from(episode.episode_return));
-        let length = mean(|episode| f64::from(episode.length));
-        let cost = mean(|episode| f64::from(episode.cost)).filter(|_| self.constrained);
-        let mut values: Vec<(&str, f64)> = self.report.means().collect();
-        let loss = values.iter().find(|(tag, _)| matches!(*tag, "losses/td_loss" | "losses/policy_loss"));
+        let episodes = self.report.episodes;
+        let episode_return = episodes.mean_return();
+        let values: Vec<(&str, f64)> = self.report.means().collect();
+        if let Some(journal) = &mut self.journal {
+            let mut values = values.clone();
+            let mut add = |tags: &[&'static str], value: Option<f64>| {
+                values.extend(tags.iter().zip(value.into_iter().cycle()).map(|(tag, value)| (*tag, value)));
+            };
+            add(&["charts/episodic_return", "rollout/ep_rew_mean"], episode_return);
+            add(&["charts/episodic_length", "rollout/ep_len_mean"], episodes.mean_length());
+            add(&["charts/episodic_cost"], episodes.mean_cost().filter(|_| self.constrained));
+            add(&["charts/SPS", "time/fps"], Some(self.progress.steps_per_second));
+            values.push((STEPS_PER_ENV, per_env as f64));
+            journal.scalars(step, &values)?;
+        }
+        // The row and the end of its interval are one: an interval that could not be written stays open.
+        let loss = values.iter().find(|(tag, _)| matches!(*tag, "losses/td_loss" | "losses/loss"));
         let loss = loss.map(|(_, value)| *value);
         self.progress.loss = loss.or(self.progress.loss);
         self.progress.episode_return = episode_return.or(self.progress.episode_return);
-
         let metrics: &mut TrainingMetrics = &mut self.results.training_metrics;
         metrics.global_steps.push(step);
         metrics.steps_per_env.push(per_env);
         metrics.loss.push(loss.unwrap_or(f64::NAN));
         metrics.reward.push(episode_return.unwrap_or(f64::NAN));
         let rows = metrics.global_steps.len();
-        for (tag, value) in &values {
-            let column = metrics.agent_metrics.entry((*tag).to_owned()).or_default();
+        for (tag, value) in values {
+            let column = metrics.agent_metrics.entry(tag.to_owned()).or_default();
             column.resize(rows - 1, f64::NAN);
-            column.push(*value);
+            column.push(value);
         }
         // What the agent did not report in this interval has a row all the same.
         metrics.agent_metrics.values_mut().for_each(|column| column.resize(rows, f64::NAN));
-        if let Some(journal) = &mut self.journal {
-            let mut add = |tags: &[&'static str], value: Option<f64>| {
-                values.extend(tags.iter().zip(value.into_iter().cycle()).map(|(tag, value)| (*tag, value)));
-            };
-            add(&["charts/episodic_return", "rollout/ep_rew_mean"], episode_return);
-            add(&["charts/episodic_length", "rollout/ep_len_mean"], length);
-            add(&["charts/episodic_cost"], cost);
-            add(&["charts/SPS", "time/fps"], Some(self.progress.steps_per_second));
-            values.push((STEPS_PER_ENV, per_env as f64));
-            journal.scalars(step, &values)?;
-        }
         self.report.clear();
         Ok(())
     }

@@ -172,6 +172,7 @@ fn the_tags_of_a_log_are_those_of_the_reference() {
     let values = ["charts/epsilon", "charts/learning_rate", "losses/td_loss", "losses/q_values"];
     let policy = [
         "charts/learning_rate",
+        "losses/loss",
         "losses/value_loss",
         "losses/policy_loss",
         "losses/entropy",
@@ -438,6 +439,29 @@ fn the_preset_of_pqn_solves_cart_pole() {
     solves_cart_pole("pqn");
 }
 
+/// Acceptance test 7 of the reference: a random policy gets -1225.
+#[test]
+fn ppo_improves_pendulum_control() {
+    let settings = [
+        ("num_envs", "16"),
+        ("total_timesteps", "300000"),
+        ("rollout_steps", "256"),
+        ("eval_frequency", "0"),
+        ("eval_rollouts", "20"),
+        ("learning_rate", "1e-3"),
+        ("gamma", "0.9"),
+        ("num_minibatches", "64"),
+        ("num_epochs", "10"),
+        ("ent_coef", "0"),
+        ("clip_vloss", "false"),
+    ];
+    let config = create_config("pendulum-control", "ppo", &settings).unwrap();
+    let entry = phalanx_envs::registry::find("pendulum-control").unwrap();
+    let make = |batch: &BatchConfig| entry.batch(batch);
+    let mean = train_and_evaluate(&config, &make, TrainOptions::default()).unwrap().eval_metrics.mean_return[0];
+    assert!(mean > -400.0, "{mean}");
+}
+
 #[test]
 fn more_environments_than_memory_are_refused_before_they_are_made() {
     let refused = |key: &str, settings: &[(&str, &str)]| {
@@ -484,6 +508,70 @@ fn a_failed_evaluation_leaves_the_agent() {
 
 /// A constraint that every step violates: each pays 1 and costs 3, in evaluations (of which the first comes before
 /// anything is learnt) and in what is learnt from.
+/// The row that could not be written is written by whoever goes on, and nothing counts twice.
+#[test]
+fn a_log_that_cannot_be_written_is_made_up_for() {
+    let config = dqn(&[("save_agent_checkpoint", "true"), ("eval_frequency", "0")]);
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    // With the first update there are new columns, for which the file is written anew: if it were one.
+    let mut spoil = |progress: &Progress| {
+        if progress.global_step == 400 {
+            std::fs::remove_file(run.join("metrics.csv")).unwrap();
+            std::fs::create_dir(run.join("metrics.csv")).unwrap();
+        }
+        true
+    };
+    let options = TrainOptions { run_dir: Some(&run), observer: Some(&mut spoil), ..TrainOptions::default() };
+    let error = train_and_evaluate(&config, &cart_pole, options).unwrap_err().to_string();
+    assert!(error.contains("metrics.csv"), "{error}");
+    std::fs::remove_dir(run.join("metrics.csv")).unwrap();
+    let failed = checkpoints(&run);
+    let ended = resume(&run, &cart_pole, TrainOptions::default()).unwrap();
+    let whole = trained(&dqn(&[("eval_frequency", "0")]), TrainOptions::default());
+    assert_eq!(metrics(&ended), metrics(&whole));
+    let steps = |text: String| text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect();
+    let rows: Vec<String> = steps(std::fs::read_to_string(run.join("metrics.csv")).unwrap());
+    assert_eq!(failed, [checkpoint::step_name(rows[0].parse().unwrap())], "{rows:?}");
+}
+
+/// Nobody has asked for checkpoints, but what was learnt before a loss became no number is not lost.
+#[test]
+fn a_run_that_learns_no_numbers_leaves_its_last_good_state() {
+    let explode = ("learning_rate", "1e30");
+    let ppo = create_config("CartPole-v1", "ppo", &[("num_envs", "4"), ("total_timesteps", "5120"), explode]).unwrap();
+    for (config, kept) in [(dqn(&[explode]), 500), (ppo, 0)] {
+        let root = tempfile::tempdir().unwrap();
+        let run = root.path().join("run");
+        let options = TrainOptions { run_dir: Some(&run), ..TrainOptions::default() };
+        let error = train_and_evaluate(&config, &cart_pole, options).unwrap_err();
+        assert!(matches!(error, Error::NotFinite { kept: Some(step), .. } if step >= kept), "{error}");
+        let message = error.to_string();
+        let Error::NotFinite { kept: Some(step), .. } = error else { unreachable!() };
+        assert!(message.ends_with(&format!("; the last good checkpoint, of step {step}, is kept")), "{message}");
+        assert_eq!(checkpoints(&run), [checkpoint::step_name(step)]);
+        let good = load_run(&run).unwrap().load_checkpoint(&checkpoint::step_name(step)).unwrap();
+        let weights = good.state.arrays().values().filter_map(|array| match &array.data {
+            crate::state::Data::F32(data) => Some(data),
+            _ => None,
+        });
+        assert!(weights.flatten().all(|weight| weight.is_finite()));
+        // It is a checkpoint as any other: whoever goes on from it comes to the same end.
+        assert_eq!(resume(&run, &cart_pole, TrainOptions::default()).unwrap_err().to_string(), message);
+    }
+}
+
+/// An event that is owed is told of with the speed of the sessions before.
+#[test]
+fn a_resumed_run_knows_its_speed() {
+    let config = dqn(&[]);
+    let mut until = |progress: &Progress| progress.global_step < 404;
+    let begun = trained(&config, TrainOptions { observer: Some(&mut until), ..TrainOptions::default() });
+    let checkpoint = Cow::Borrowed(&begun.agent_state);
+    let trainer = Trainer::new(&config, &cart_pole, Some(checkpoint), Stop::default()).unwrap();
+    assert_eq!(trainer.progress.steps_per_second, 404.0 / begun.training_seconds);
+}
+
 #[test]
 fn constraints_of_a_run_hold_in_training_and_evaluation() {
     let with = |more: &[(&str, &str)]| trained(&dqn(more), TrainOptions::default());

@@ -85,7 +85,8 @@ pub(super) fn execute(
     mut monitoring: Monitoring,
     quiet: bool,
 ) -> (Vec<(usize, Outcome)>, Result<(), Failure>) {
-    let total = open.iter().map(|index| tasks[*index].config.run.total_timesteps()).sum();
+    let steps = open.iter().map(|index| tasks[*index].config.run.total_timesteps());
+    let total = steps.fold(0, u64::saturating_add);
     let mut progress = progress::Progress::new("sweep", total, quiet);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = channel();

@@ -230,7 +230,10 @@ fn make_folder(root: &Path, file: &Path) -> Result<PathBuf, Failure> {
 fn print_plan(args: &SweepArgs, plan: &Plan) -> Result<(), Failure> {
     let seeds = &plan.seeds;
     let steps = |seeds: u64| -> u64 {
-        plan.configurations.iter().map(|c| seeds.saturating_mul(c.run(0).run.total_timesteps())).sum()
+        plan.configurations
+            .iter()
+            .map(|c| seeds.saturating_mul(c.run(0).run.total_timesteps()))
+            .fold(0, u64::saturating_add)
     };
     let (runs, total_timesteps) = (plan.runs().count(), steps(seeds.len() as u64));
     if args.json {

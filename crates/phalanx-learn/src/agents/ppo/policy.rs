@@ -1,8 +1,8 @@
 //! What PPO learns: an actor and a critic over one vector of parameters, how they act, and the gradient of the loss.
 
+use super::super::choices::Initialiser;
 use super::loss::{Coefficients, Sums, clipped_objective, value_loss};
-use crate::error::Result;
-use crate::nn::init::Init;
+use crate::error::{Error, Result};
 use crate::nn::{Layer, Network, Scalar, Tape, categorical, exp_all, gaussian};
 use crate::random::Random;
 use crate::state::State;
@@ -17,6 +17,15 @@ pub(super) enum Head {
 }
 
 impl Head {
+    /// Continuous actions; only between two ends can they be squashed.
+    pub(super) fn gaussian(low: &[f32], high: &[f32], squash: bool) -> Result<Self> {
+        if let Some(end) = low.iter().chain(high).find(|end| squash && !end.is_finite()) {
+            let why = format!("is true, but a bound of the actions is {end}, and tanh needs finite ones: give false");
+            return Err(Error::setting("agent.squash", why));
+        }
+        Ok(Self::Gaussian { low: low.to_vec(), high: high.to_vec(), squash })
+    }
+
     pub(super) fn outputs(&self) -> usize {
         match self {
             Self::Discrete(choices) => *choices,
@@ -164,11 +173,10 @@ impl Policy {
         actor + critic + deviations
     }
 
-    pub(super) fn draw<T: Scalar>(&self, log_std: f64, random: &mut Random) -> Vec<T> {
-        let orthogonal = |gain| Init::Orthogonal { gain };
-        let hidden = orthogonal(2_f64.sqrt());
-        let mut parameters = self.actor.draw(hidden, orthogonal(0.01), random);
-        parameters.extend(self.critic.draw::<T>(hidden, orthogonal(1.0), random));
+    pub(super) fn draw<T: Scalar>(&self, start: Initialiser, log_std: f64, random: &mut Random) -> Vec<T> {
+        let hidden = start.init(2_f64.sqrt());
+        let mut parameters = self.actor.draw(hidden, start.init(0.01), random);
+        parameters.extend(self.critic.draw::<T>(hidden, start.init(1.0), random));
         parameters.resize(self.parameters(), T::of(log_std));
         parameters
     }

@@ -1,20 +1,11 @@
-//! Tables as NumPy files (format 1.0: a magic number, a header in Python's syntax, the values).
+//! Tables as NumPy files.
 
 use super::{Table, Value};
 use crate::error::{Error, Result};
-
-const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
-/// NumPy aligns the values to this.
-const ALIGNMENT: usize = 64;
+use crate::run::episodes::npy_header;
 
 fn header<T: Value>(states: usize, actions: usize) -> Vec<u8> {
-    let mut text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({states}, {actions}), }}", T::NUMPY);
-    let before = MAGIC.len() + 2;
-    // The header ends with a line feed.
-    let padded = (before + text.len() + 1).next_multiple_of(ALIGNMENT) - before;
-    text.extend(std::iter::repeat_n(' ', padded - 1 - text.len()));
-    text.push('\n');
-    [MAGIC, &(padded as u16).to_le_bytes(), text.as_bytes()].concat()
+    npy_header(T::NUMPY, &[states, actions])
 }
 
 pub(super) fn write<T: Value, B: Table<T>>(table: &B) -> Vec<u8> {
