@@ -29,6 +29,10 @@ def suggest_scan_chunk_size(
 ) -> int:
     """The chunk size for an environment with an agent: remembered, or measured now in about 20 seconds.
 
+    >>> chunk = suggest_scan_chunk_size(64, "CartPole-v1", "random", verbose=False, time_budget=1.0, threads=1)
+    >>> chunk >= 1
+    True
+
     Args:
         num_envs: Environments that are stepped together.
         env: The environment.

@@ -132,6 +132,11 @@ def export(
     `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is taken, so that a random
     policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If it
     has none, Minari stores neither.
+
+    >>> recorded = rollout("CartPole-v1", 100, num_envs=2, record=True)
+    >>> dataset = export("phalanx/cartpole-random-v0", "CartPole-v1", recorded)
+    >>> dataset.total_episodes == recorded.episodes
+    True
     """
     if not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"the dataset id is {dataset_id!r}, but must end in a version, such as -v0")

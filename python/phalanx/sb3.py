@@ -103,6 +103,13 @@ def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> Pha
 
     Stable-Baselines3 expects new episodes in the same step. Of an environment in another mode than SameStep a new one
     with the same settings and parameters is made, which knows nothing of its state.
+
+    >>> env = to_sb3("CartPole-v1", 4)
+    >>> env.reset().shape
+    (4, 4)
+    >>> observations, rewards, dones, infos = env.step([0, 1, 0, 1])
+    >>> infos[0]
+    {'TimeLimit.truncated': False}
     """
     if isinstance(env, str):
         env = PhalanxVectorEnv(env, num_envs, **{"autoreset_mode": "SameStep", **kwargs})

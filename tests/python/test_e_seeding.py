@@ -1,9 +1,11 @@
 """E. Seeding and determinism."""
 
+import copy
 import hashlib
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 from helpers import actions_for, single
 
 import phalanx
