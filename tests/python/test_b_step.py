@@ -105,6 +105,32 @@ def test_b5_continuous_actions():
     assert np.array_equal(beyond, env.step([[2.0], [-2.0]])[0])
 
 
+CONTINUOUS = [name for name in phalanx.env_ids() if phalanx.make_vec(name).single_action_space.dtype == np.float32]
+
+
+@pytest.mark.parametrize("env_id", CONTINUOUS)
+def test_b5_actions_beyond_the_bounds_are_clipped(env_id, rng):
+    """In every environment, as the book says; MountainCarContinuous charges what was asked for, as Gymnasium's does."""
+    env = phalanx.make_vec(env_id, 64)
+    low, high = env.single_action_space.low, env.single_action_space.high
+    env.reset(seed=0)
+    for scale in (1.0, 3.0, 100.0):
+        start = env.snapshot()
+        middle, half = (low + high) / 2, (high - low) / 2
+        actions = (middle + scale * half * rng.uniform(-1, 1, (64, *low.shape))).astype(np.float32)
+        a = env.step(actions)
+        env.restore(start)
+        b = env.step(np.clip(actions, low, high))
+        parts = (0, 2, 3) if env_id == "MountainCarContinuous-v0" and scale > 1 else range(4)
+        assert all(np.array_equal(a[part], b[part]) for part in parts)
+        bad = actions.copy()
+        bad[17, -1] = np.nan
+        before = env.snapshot()
+        with pytest.raises(ValueError, match="environment 17"):
+            env.step(bad)
+        assert env.snapshot() == before
+
+
 @pytest.mark.parametrize("options", [{}, {"zzz": 1}, None])
 def test_b6_unknown_options_are_ignored(options):
     phalanx.make_vec("CartPole-v1", 2).reset(seed=0, options=options)

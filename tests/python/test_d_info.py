@@ -107,6 +107,26 @@ def test_gymnasiums_wrapper_counts_in_every_mode():
 
 
 @pytest.mark.parametrize("mode", COUNTED)
+def test_d3_returns_of_reals(mode, rng):
+    """The engine sums in single precision, the wrapper in double: 50 rewards down to -16.3 differ by 50 roundings of 800."""
+    kwargs = {"autoreset_mode": mode, "max_episode_steps": 50}
+    wrapped = RecordEpisodeStatistics(phalanx.make_vec("Pendulum-v1", 6, **kwargs))
+    native = phalanx.make_vec("Pendulum-v1", 6, episode_stats=True, **kwargs)
+    wrapped.reset(seed=0), native.reset(seed=0)
+    ends = 0
+    for _ in range(1_000):
+        actions = rng.uniform(-2, 2, (6, 1))
+        a, b = wrapped.step(actions)[4], native.step(actions)[4]
+        if "episode" in b:
+            np.testing.assert_allclose(b["episode"]["r"], a["episode"]["r"], atol=50 * 800 * 2**-24)
+            assert np.array_equal(a["episode"]["l"], b["episode"]["l"])
+            ends += int(b["_episode"].sum())
+            if mode == AutoresetMode.DISABLED:
+                wrapped.reset(), native.reset()
+    assert ends > 100
+
+
+@pytest.mark.parametrize("mode", COUNTED)
 def test_d3_native_statistics_are_those_of_the_wrapper(mode, rng):
     plain = phalanx.make_vec("CartPole-v1", 6, autoreset_mode=mode)
     wrapped = RecordEpisodeStatistics(plain)

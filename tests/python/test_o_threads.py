@@ -2,12 +2,14 @@
 
 import gc
 import os
+import pickle
 import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -245,6 +247,85 @@ def test_memory_stays_flat():
     alone(100_000)
     in_threads(work)
     assert resident() - before < 10_000_000
+
+
+def cart_poles(**kwargs):
+    env = phalanx.make_vec("CartPole-v1", 8, **{"autoreset_mode": "SameStep", **kwargs})
+    env.reset(seed=0)
+    return env, lambda: env.step(np.ones(8, int))
+
+
+def masked():
+    env = phalanx.make_vec("TicTacToe-v0", 8, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    return env, lambda: env.step(env.action_masks().argmax(axis=1))
+
+
+def costly():
+    env = phalanx.make_vec("ChemicalReactor-v0", 8, autoreset_mode="SameStep", safety="monitor", max_episode_steps=5)
+    env.reset(seed=0)
+    return env, lambda: env.step(np.ones((8, 3)))
+
+
+def pictured():
+    env, step = cart_poles(render_mode="rgb_array")
+    return env, lambda: (step(), env.render())
+
+
+def recorded():
+    env, _ = cart_poles()
+    return env, lambda: phalanx.rollout(env, 20, record=True)
+
+
+def refused_and_restored():
+    env, step = cart_poles()
+    start = env.snapshot()
+
+    def work():
+        with pytest.raises(ValueError):
+            env.step(np.full(8, 2))
+        env.restore(start)
+        env.set_state(env.state())
+        phalanx.rollout(env, 3)
+        return pickle.loads(pickle.dumps(env))
+
+    return env, work
+
+
+LEAKS = {
+    "finals": cart_poles,
+    "dense": lambda: cart_poles(final_obs_dense=True),
+    "views": lambda: cart_poles(copy=False),
+    "episodes": lambda: cart_poles(episode_stats=True),
+    "masks": masked,
+    "costs": costly,
+    "pictures": pictured,
+    "recorded": recorded,
+    "pickle": refused_and_restored,
+}
+
+
+@pytest.mark.parametrize("what", LEAKS)
+def test_nothing_is_kept_of_a_call(what):
+    """What the module and Python have allocated is no more after many calls than after some: a slope, no ceiling."""
+    env, work = LEAKS[what]()
+    calls = {"pictures": 100, "pickle": 600}.get(what, 1_500)
+
+    def held(calls):
+        for _ in range(calls):
+            work()
+        gc.collect()
+        return phalanx._phalanx.allocated_bytes() + tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        held(calls // 5)
+        before = held(calls)
+        grown = held(calls) - before
+    finally:
+        tracemalloc.stop()
+    # Python's own tables grow now and then; what a call leaves behind is more than this for each.
+    assert grown < 20 * calls, f"{grown} bytes in {calls} calls"
 
 
 @needs_proc

@@ -32,6 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_info, module)?)?;
     module.add_function(wrap_pyfunction!(format_number, module)?)?;
     module.add_function(wrap_pyfunction!(allocations, module)?)?;
+    module.add_function(wrap_pyfunction!(allocated_bytes, module)?)?;
     Ok(())
 }
 
@@ -143,4 +144,10 @@ fn format_number(number: f64) -> String {
 #[pyfunction]
 fn allocations() -> Option<u64> {
     memory::allocator().map(|allocator| allocator.counts().allocations)
+}
+
+/// Bytes that this module has allocated and not freed, for the tests that nothing leaks.
+#[pyfunction]
+fn allocated_bytes() -> Option<u64> {
+    memory::allocator().map(|allocator| allocator.counts().live_bytes)
 }
