@@ -130,8 +130,8 @@ def export(
 
     `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`) and ends in a version, such as
     `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is taken, so that a random
-    policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If it
-    has none, Minari stores neither.
+    policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
+    it has none, Minari stores neither.
 
     >>> recorded = rollout("CartPole-v1", 100, num_envs=2, record=True)
     >>> dataset = export("phalanx/cartpole-random-v0", "CartPole-v1", recorded)
@@ -177,7 +177,9 @@ def _random_score(name: str, env_kwargs: dict[str, Any]) -> float | None:
     """The mean return of a random policy."""
     with closing(gymnasium.make_vec(name, num_envs=64, autoreset_mode="SameStep", **env_kwargs)) as envs:
         envs.reset(seed=0)
-        return rollout(envs.unwrapped, 2_000).return_mean
+        # Which roll-outs take, or refuse: Gymnasium promises any vector environment.
+        inner: Any = envs.unwrapped
+        return rollout(inner, 2_000).return_mean
 
 
 def _written(dataset_id: str, **contents: Any) -> Any:

@@ -296,7 +296,7 @@ def _check_actions(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMo
         _require(np.array_equal(ours[0], theirs[0]), "B4: an action that was refused has changed something")
         for form in (good.astype(np.uint8), good.tolist(), np.repeat(good, 2)[::2]):
             env.reset(seed=seed)
-            _require(np.array_equal(env.step(form)[0], theirs[0]), "B4: equal actions of another type do something else")
+            _require(np.array_equal(env.step(form)[0], theirs[0]), "B4: equal actions of another type differ")
     finally:
         env.close()
         twin.close()
@@ -336,7 +336,8 @@ def _episode_lengths(env: VectorEnv, mode: AutoresetMode, seed: int) -> list[lis
         ended = terminations | truncations
         for number in np.flatnonzero(ended).tolist():
             told = info["episode"]["l"][number]
-            _require(told == steps[number], f"D4: the wrapper counts {told} steps of an episode that has {steps[number]}")
+            made = steps[number]
+            _require(told == made, f"D4: the wrapper counts {told} steps of an episode that has {made}")
             lengths[number].append(int(told))
             steps[number] = 0
     return lengths

@@ -152,9 +152,9 @@ def train_and_evaluate(
         run_dir: The run's own folder instead, which must not be there yet.
         threads: Threads, if the configuration does not say; they never change results.
         progress: True for a line in a terminal or a notebook; False for none; or a function that is called up to
-            20 times in a second with a dict (``global_step``, ``first_step`` from which this session went on, ``total``,
-            ``steps_per_second``, ``loss``, ``episode_return``, ``eval_return``, ``checkpoint``, ``run_dir``), and ends
-            the run by returning False (nothing else does, neither None nor 0).
+            20 times in a second with a dict (``global_step``, ``first_step`` from which this session went on,
+            ``total``, ``steps_per_second``, ``loss``, ``episode_return``, ``eval_return``, ``checkpoint``,
+            ``run_dir``), and ends the run by returning False (nothing else does, neither None nor 0).
 
     Raises:
         TrainingInterrupted: After Ctrl-C. It is a KeyboardInterrupt, has the ``results`` so far, and the run's

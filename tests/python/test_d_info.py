@@ -108,7 +108,7 @@ def test_gymnasiums_wrapper_counts_in_every_mode():
 
 @pytest.mark.parametrize("mode", COUNTED)
 def test_d3_returns_of_reals(mode, rng):
-    """The engine sums in single precision, the wrapper in double: 50 rewards down to -16.3 differ by 50 roundings of 800."""
+    """The engine sums in single precision, the wrapper in double: 50 rewards to -16.3 differ by 50 roundings of 800."""
     kwargs = {"autoreset_mode": mode, "max_episode_steps": 50}
     wrapped = RecordEpisodeStatistics(phalanx.make_vec("Pendulum-v1", 6, **kwargs))
     native = phalanx.make_vec("Pendulum-v1", 6, episode_stats=True, **kwargs)

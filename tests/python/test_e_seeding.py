@@ -167,8 +167,8 @@ def test_e5_copies_have_spaces_and_generators_of_their_own(clone):
     env.action_space.seed(5)
     expected, drawn = copy.deepcopy(env.action_space).sample(), env.np_random.bit_generator.state
     other = clone(env)
-    for space in (other.action_space, other.single_action_space, other.observation_space, other.single_observation_space):
-        space.seed(6)
+    for name in ("action_space", "single_action_space", "observation_space", "single_observation_space"):
+        getattr(other, name).seed(6)
     other.np_random.random()
     other.metadata["render_fps"] = 1
     assert np.array_equal(env.action_space.sample(), expected) and env.np_random.bit_generator.state == drawn

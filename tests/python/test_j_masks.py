@@ -68,7 +68,7 @@ OPERATIONS = {"raw": {*range(10), 33, 34}, "standard": {*range(20), *range(28, 3
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("operations", OPERATIONS)
 def test_j_masks_of_several_choices(operations, mode):
-    """A row has the flags of each choice one after the other, as sb3-contrib wants it; only operations are restricted."""
+    """A row has the flags of all choices one after the other, as sb3-contrib wants it; operations are restricted."""
     rules = {"operations": operations, "invalid_operation": "penalize", "invalid_penalty": -1000.0}
     env = phalanx.make_vec("ARC-v0", 6, autoreset_mode=mode, max_episode_steps=20, **rules)
     _, info = env.reset(seed=0)

@@ -168,7 +168,7 @@ def test_an_environment_of_another_namespace_is_exported():
 
 @pytest.mark.parametrize("quality", ["expert", "medium", "mixed", "random"])
 def test_m4_scores_and_quality(quality):
-    """Minari stores both scores or none: none without a threshold from which a task counts as solved. Ids tell qualities."""
+    """Minari stores both scores or none: none without a threshold from which a task is solved. Ids tell qualities."""
     name = f"phalanx/pendulum-{quality}-v0"
     recorded = phalanx.rollout("Pendulum-v1", 200, num_envs=2, record=True)
     metadata = export(name, "Pendulum-v1", recorded).storage.metadata

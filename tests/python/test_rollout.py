@@ -177,7 +177,10 @@ def test_counters_and_scores_are_those_of_the_roll_out_alone():
     assert all(score is not None for score in solved.values()), solved
 
 
-@pytest.mark.parametrize("env", [None, 3, object(), gymnasium.vector.SyncVectorEnv([lambda: phalanx.make("CartPole-v1")])])
+FOREIGN = gymnasium.vector.SyncVectorEnv([lambda: phalanx.make("CartPole-v1")])
+
+
+@pytest.mark.parametrize("env", [None, 3, object(), FOREIGN])
 def test_what_is_no_environment_of_ours_is_refused(env):
     with pytest.raises(TypeError, match="rollout needs an id or what phalanx.make_vec makes, not "):
         phalanx.rollout(env, 10)

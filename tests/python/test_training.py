@@ -214,7 +214,7 @@ def test_damaged_results_are_told(tmp_path):
     folder = train(quick(), root=tmp_path).run_dir
     whole = (folder / "results.json").read_text()
     (folder / "results.json").write_text(whole[:-20])
-    with pytest.warns(UserWarning, match="results"), pytest.raises(ValueError, match="results.json is no usable results"):
+    with pytest.warns(UserWarning, match="results"), pytest.raises(ValueError, match="json is no usable results"):
         phalanx.load_run(folder)
     (folder / "results.json").write_text(whole)
     assert phalanx.load_run(folder).results is not None
