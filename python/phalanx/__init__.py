@@ -5,7 +5,9 @@
 >>> observations, info = env.reset(seed=0)
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from phalanx import autotune, lab
 from phalanx._phalanx import __version__, env_ids
@@ -50,10 +52,13 @@ __all__ = [
     "train_and_evaluate",
 ]
 
+if TYPE_CHECKING:
+    from phalanx.sb3 import PhalanxVecEnv
+
 register_all()
 
 
-def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> Any:
+def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> PhalanxVecEnv:
     """A Stable-Baselines3 `VecEnv`; see `phalanx.sb3`, which is imported here, because it needs Stable-Baselines3."""
     from phalanx import sb3
 

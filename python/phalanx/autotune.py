@@ -29,6 +29,10 @@ def suggest_scan_chunk_size(
 ) -> int:
     """The chunk size for an environment with an agent: remembered, or measured now in about 20 seconds.
 
+    >>> chunk = suggest_scan_chunk_size(64, "CartPole-v1", "random", verbose=False, time_budget=1.0, threads=1)
+    >>> chunk >= 1
+    True
+
     Args:
         num_envs: Environments that are stepped together.
         env: The environment.
@@ -60,11 +64,41 @@ def tune(
 
     Args:
         threads: Threads that share the work; tuned as well if None.
-        time_budget: Seconds after which the best so far is taken.
+        time_budget: Seconds after which the best so far is taken; no limit if None.
         params: Parameters of the environment.
         settings: Settings of the agent, or arguments of the policy.
     """
-    found = _phalanx.suggest(
+    return tuned_by(
+        _phalanx,
+        num_envs,
+        env,
+        agent,
+        buffer_size,
+        force_revalidate,
+        verbose,
+        threads=threads,
+        time_budget=time_budget,
+        params=params,
+        **settings,
+    )
+
+
+def tuned_by(
+    native: Any,
+    num_envs: int,
+    env: str,
+    agent: str,
+    buffer_size: int | None = None,
+    force_revalidate: bool = False,
+    verbose: bool = True,
+    *,
+    threads: int | None = None,
+    time_budget: float | None = None,
+    params: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """As :func:`tune`, with the native module that knows the environment."""
+    found = native.suggest(
         to_count("num_envs", num_envs),
         own_name(env),
         agent,

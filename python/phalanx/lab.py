@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phalanx import _phalanx
+from phalanx.settings import to_count
 
 if TYPE_CHECKING:
     import pandas
@@ -99,8 +100,11 @@ def _traced(func: Callable[[], object]) -> tuple[int, int]:
 
 
 def time_fn(func: Callable[[], object], runs: int) -> Result:
-    """The time of each of ``runs`` calls: ``seconds``, their mean, spread, extremes, median and interval."""
-    return dict(json.loads(_phalanx.time_calls(func, runs)))
+    """The time of each of ``runs`` calls: ``seconds``, their mean, spread, extremes, median and interval.
+
+    What a call raises ends it.
+    """
+    return dict(json.loads(_phalanx.time_calls(func, to_count("runs", runs))))
 
 
 def device_info() -> dict[str, Any]:

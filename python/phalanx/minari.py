@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from minari.storage.datasets_root_dir import get_dataset_path
 from phalanx.infos import check_sparse
 from phalanx.native import Spec
 from phalanx.rollout import RolloutResult, rollout
+from phalanx.settings import own_name
 from phalanx.vector import PhalanxVectorEnv
 
 
@@ -123,11 +125,18 @@ def export(
 ) -> Any:
     """Writes episodes as a Minari dataset, losslessly, with the environment in it.
 
-    `env_id` is any name of the environment, `env_kwargs` the keywords that it was made with.
+    `env_id` is any name of the environment, or of one of your own crate as Gymnasium knows it (`namespace/Name-v0`);
+    `env_kwargs` are the keywords that it was made with.
 
-    `dataset_id` ends in a version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a
-    random policy is taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold
-    from which the task counts as solved, if it has one.
+    `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`) and ends in a version, such as
+    `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is taken, so that a random
+    policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
+    it has none, Minari stores neither.
+
+    >>> recorded = rollout("CartPole-v1", 100, num_envs=2, record=True)
+    >>> dataset = export("phalanx/cartpole-random-v0", "CartPole-v1", recorded)
+    >>> dataset.total_episodes == recorded.episodes
+    True
     """
     if not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"the dataset id is {dataset_id!r}, but must end in a version, such as -v0")
@@ -137,30 +146,48 @@ def export(
         raise TypeError("episodes must be a recorded roll-out or a list of EpisodeBuffer")
     if not episodes:
         raise ValueError("there is no finished episode to export")
-    env_id, env_kwargs = Spec.of(env_id).id, dict(env_kwargs or {})
-    env = gymnasium.make(f"phalanx/{env_id}", **env_kwargs)
-    space = metadata.get("observation_space", env.observation_space)
-    for episode in episodes:
-        found = np.shape(episode.observations[0])
-        if space.shape is not None and found != space.shape:
-            raise ValueError(f"the observations have shape {found}, but those of {env_id} have {space.shape}")
-    if ref_min_score is None:
-        ref_min_score = rollout(env_id, 2_000, num_envs=64, seed=0, **env_kwargs).return_mean
-    if ref_max_score is None and env.spec is not None:
-        ref_max_score = env.spec.reward_threshold
-    path = Path(get_dataset_path(dataset_id))
-    is_new = not path.exists()
-    try:
-        return minari.create_dataset_from_buffers(
-            dataset_id=dataset_id,
+    is_foreign = "/" in env_id and own_name(env_id) == env_id
+    name = env_id if is_foreign else f"phalanx/{Spec.of(own_name(env_id)).id}"
+    env_kwargs = dict(env_kwargs or {})
+    with closing(gymnasium.make(name, **env_kwargs)) as env:
+        _check_shapes(episodes, metadata.get("observation_space", env.observation_space), name)
+        if ref_min_score is None:
+            ref_min_score = _random_score(name, env_kwargs)
+        if ref_max_score is None and env.spec is not None:
+            ref_max_score = env.spec.reward_threshold
+        return _written(
+            dataset_id,
             buffer=episodes,
             env=env,
             ref_min_score=ref_min_score,
             ref_max_score=ref_max_score,
             data_format=data_format,
-            jpeg_encoding=False,
             **{"algorithm_name": "unknown", "code_permalink": "", "author": "", "author_email": "", **metadata},
         )
+
+
+def _check_shapes(episodes: list[EpisodeBuffer], space: gymnasium.Space[Any], name: str) -> None:
+    for episode in episodes:
+        found = np.shape(episode.observations[0])
+        if space.shape is not None and found != space.shape:
+            raise ValueError(f"the observations have shape {found}, but those of {name} have {space.shape}")
+
+
+def _random_score(name: str, env_kwargs: dict[str, Any]) -> float | None:
+    """The mean return of a random policy."""
+    with closing(gymnasium.make_vec(name, num_envs=64, autoreset_mode="SameStep", **env_kwargs)) as envs:
+        envs.reset(seed=0)
+        # Which roll-outs take, or refuse: Gymnasium promises any vector environment.
+        inner: Any = envs.unwrapped
+        return rollout(inner, 2_000).return_mean
+
+
+def _written(dataset_id: str, **contents: Any) -> Any:
+    """Writes a dataset, or nothing."""
+    path = Path(get_dataset_path(dataset_id))
+    is_new = not path.exists()
+    try:
+        return minari.create_dataset_from_buffers(dataset_id=dataset_id, jpeg_encoding=False, **contents)
     except BaseException:
         # Minari makes the folder first, which would be in the way of another try.
         if is_new:

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from phalanx import _phalanx
 from phalanx._phalanx import Engine, env_spec
-from phalanx.settings import setting_text, to_count
+from phalanx.settings import is_row, setting_text, to_count
 
 #: The step limit of an environment whose rules end every episode.
 NO_LIMIT = 2**31 - 1
@@ -109,10 +110,11 @@ def fresh_seed() -> int:
 class Native:
     """An environment that is an `Engine`; subclasses say how it is stepped."""
 
-    #: The engine; a module with environments of its own has one that knows them (`examples/custom-env`).
-    engine_class: ClassVar[type[Engine]] = Engine
+    #: The native module; one with environments of its own knows them (`examples/custom-env`).
+    native: ClassVar[Any] = _phalanx
     _engine: Engine
     _build: dict[str, Any]
+    _spec: Spec
 
     def _start(
         self,
@@ -128,7 +130,7 @@ class Native:
         texts: list[tuple[str, str]] = []
         per_env: dict[str, Any] = {}
         for name, value in settings.items():
-            if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1:
+            if is_row(value) and np.ndim(value) == 1:
                 per_env[name] = np.asarray(value, np.float64)
             else:
                 texts.append((name, setting_text(value)))
@@ -144,7 +146,7 @@ class Native:
             threads=None if threads is None else to_count("threads", threads),
             **choices,
         )
-        self._engine = self.engine_class(**self._build)
+        self._engine = self.native.Engine(**self._build)
         for name, values in per_env.items():
             try:
                 self._engine.set_param(name, values.tolist())
@@ -161,7 +163,7 @@ class Native:
     @property
     def state_names(self) -> tuple[str, ...]:
         """The names of what a state consists of."""
-        return Spec(self._engine.spec()).state_names
+        return self._spec.state_names
 
     def state(self) -> npt.NDArray[np.float64]:
         """The state of each environment, a row each, in the order of :attr:`state_names`."""
@@ -173,10 +175,10 @@ class Native:
         Environments that were never reset are reset first, so that what follows is as random as after a reset.
         """
         rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
-        chosen = self._flags(mask)
-        if self._engine.needs_seed:
-            self._engine.reset(fresh_seed())
-        self._engine.set_state(rows, chosen)
+        needed = (self._build["num_envs"], len(self.state_names))
+        if rows.shape != needed:
+            raise ValueError(f"the array of states has shape {rows.shape}, but {needed} is needed")
+        self._engine.set_state(rows, self._flags(mask), fresh_seed())
 
     def get_param(self, name: str) -> npt.NDArray[np.float64]:
         """The value of a physical constant in each environment."""
@@ -207,15 +209,22 @@ class Native:
         chosen: list[bool] = flags.tolist()
         return chosen
 
+    def _fields(self) -> dict[str, Any]:
+        """Everything but the engine."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")}
+
+    def _assume(self, fields: dict[str, Any]) -> None:
+        """Becomes what has these fields, with an engine of its own."""
+        self.__dict__.update(fields)
+        self._engine = self.native.Engine(**self._build)
+        self._bind()
+
     def __getstate__(self) -> dict[str, Any]:
-        fields = {name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")}
-        return {"fields": fields, "snapshot": self._engine.snapshot()}
+        return {"fields": self._fields(), "snapshot": self._engine.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state["fields"])
-        self._engine = self.engine_class(**self._build)
+        self._assume(state["fields"])
         self._engine.restore(state["snapshot"])
-        self._bind()
 
     def _bind(self) -> None:
         """Keeps what every step calls at hand."""

@@ -347,11 +347,9 @@ class Run:
 
 
 def load_run(path: FilePath) -> Run:
-    """Read a run back from its folder."""
+    """Read a run back from its folder; results or an agent that are there but damaged are a `ValueError`."""
     folder = Path(path)
     config, _, metadata = _phalanx.read_run(os.fspath(folder), None)
-    try:
-        results = TrainingResults.load(folder)
-    except (OSError, ValueError):
-        results = None
+    trained = _phalanx.read_results(os.fspath(folder))
+    results = None if trained is None else TrainingResults._of(trained)
     return Run(folder, Config(config), None if metadata is None else json.loads(metadata), results)

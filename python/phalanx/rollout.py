@@ -137,18 +137,22 @@ def rollout(
     clashes = [name for name, value in made_here.items() if value is not None]
     if clashes:
         raise TypeError(f"{', '.join(clashes)}: these keywords are for environments that are made here, from an id")
-    engine = env.unwrapped._engine
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, PhalanxVectorEnv):
+        raise TypeError(f"rollout needs an id or what phalanx.make_vec makes, not {type(inner).__name__}")
+    engine = inner._engine
     if engine.needs_seed:
         raise ResetNeeded("call reset before the first roll-out")
     if auto_tune:
-        found = _tuned(env.unwrapped, choices, True)
+        found = _tuned(inner, choices, True)
         choices["chunk"], choices["tile"] = found["scan_chunk_size"], found.get("tile")
     return RolloutResult(**engine.rollout(steps, **choices))
 
 
 def _tuned(env: PhalanxVectorEnv, choices: Mapping[str, Any], threads_given: bool) -> dict[str, Any]:
     """The chunk size and the threads that are fastest for such environments (constraints cost as much with any)."""
-    return autotune.tune(
+    return autotune.tuned_by(
+        env.native,
         env.num_envs,
         env._spec.id,
         choices["policy"],

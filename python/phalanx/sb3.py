@@ -103,6 +103,13 @@ def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> Pha
 
     Stable-Baselines3 expects new episodes in the same step. Of an environment in another mode than SameStep a new one
     with the same settings and parameters is made, which knows nothing of its state.
+
+    >>> env = to_sb3("CartPole-v1", 4)
+    >>> env.reset().shape
+    (4, 4)
+    >>> observations, rewards, dones, infos = env.step([0, 1, 0, 1])
+    >>> infos[0]
+    {'TimeLimit.truncated': False}
     """
     if isinstance(env, str):
         env = PhalanxVectorEnv(env, num_envs, **{"autoreset_mode": "SameStep", **kwargs})
@@ -115,6 +122,23 @@ def to_sb3(env: PhalanxVectorEnv | str, num_envs: int = 1, **kwargs: Any) -> Pha
     return PhalanxVecEnv(env)
 
 
+def _check_seeds(env: VecEnv) -> None:
+    """Seeds and options apply to the next reset and to no other."""
+    assert list(env.seed(7)) == [7 + number for number in range(env.num_envs)], "seed: s + i for each"
+    before = env.reset()
+    after = env.reset()
+    env.seed(7)
+    again = env.reset()
+    assert np.array_equal(before, again), "seed: the next reset must use it"
+    # Some environments always begin alike.
+    env.seed(8)
+    if not np.array_equal(before, env.reset()):
+        assert not np.array_equal(before, after), "seed: only the next reset may use it"
+    env.set_options({"zzz": 1})
+    env.reset()
+    assert not any(env._options), "set_options: only the next reset may use them"
+
+
 def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
     """Steps a `VecEnv` at random and raises an `AssertionError` where Stable-Baselines3 would be misled."""
     assert isinstance(env, VecEnv), "it is no VecEnv"
@@ -124,7 +148,10 @@ def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
     assert len(env.reset_infos) == env.num_envs, "reset: infos"
     assert env.env_is_wrapped(object) == [False] * env.num_envs, "env_is_wrapped"
     assert not env.has_attr("no_such_attribute"), "a missing attribute must raise AttributeError"
-    ends = 0
+    _check_seeds(env)
+    obs, ends = env.reset(), 0
+    # Kept, so that no later dict can have the address of an earlier one.
+    kept_infos: list[dict[str, Any]] = list(env.reset_infos)
     for _ in range(steps):
         masks = np.stack(env.env_method("action_masks")) if env.has_attr("action_masks") else None
         if masks is None:
@@ -136,7 +163,9 @@ def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
         assert np.array_equal(previous, kept), "step: the previous observations must survive"
         assert rewards.dtype == np.float32 and rewards.shape == (env.num_envs,) and rewards.flags.writeable, "rewards"
         assert dones.dtype == np.bool_ and dones.shape == (env.num_envs,), "dones"
-        assert isinstance(infos, list) and len({id(info) for info in infos}) == env.num_envs, "infos: distinct dicts"
+        assert isinstance(infos, list) and len(infos) == env.num_envs, "infos: a list with one for each"
+        kept_infos = kept_infos[-env.num_envs :] + infos
+        assert len({id(info) for info in kept_infos}) == len(kept_infos), "infos: distinct dicts, in each step anew"
         for info, done in zip(infos, dones):
             assert "TimeLimit.truncated" in info, "infos: TimeLimit.truncated"
             assert ("terminal_observation" in info) == done, "infos: terminal_observation"

@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 
 
+def is_row(value: object) -> bool:
+    """Whether a value is one for each of several; an array without axes is a single one.
+
+    >>> is_row([1.0, 2.0]), is_row(np.array(5.0))
+    (True, False)
+    """
+    return isinstance(value, (list, tuple)) or isinstance(value, np.ndarray) and value.ndim > 0
+
+
 def setting_text(value: Any) -> str:
     """A value as configurations and the engine spell it: `True` is `true`, a range is the text `low..high`."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or not is_row(value) and isinstance(value, np.ndarray):
         value = value.item()
     if value is None:
         return "none"

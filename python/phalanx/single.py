@@ -64,10 +64,10 @@ class PhalanxEnv(Native, gymnasium.Env):
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
         """Starts an episode: of the stream of `seed`, or the next one of the stream there is."""
         number = None if seed is None else to_seed(seed)
+        begun = self._engine.reset_one(fresh_seed() if number is None and self._engine.needs_seed else number)
+        # Last, since the engine may have refused.
         gymnasium.Env.reset(self, seed=number)
-        if number is None and self._engine.needs_seed:
-            number = fresh_seed()
-        return self._engine.reset_one(number)
+        return begun
 
     def step(self, action: Any) -> tuple[npt.NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Makes one step."""

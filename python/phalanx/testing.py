@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -23,19 +25,27 @@ def _require(condition: Any, message: str) -> None:
         raise VectorEnvError(message)
 
 
-def check_vector_env(make: Callable[[AutoresetMode], VectorEnv], steps: int = 300, seed: int = 0) -> None:
+def check_vector_env(
+    make: Callable[[AutoresetMode], VectorEnv], steps: int = 300, seed: int = 0, attribute: str | None = None
+) -> None:
     """Checks vector environments in all three autoreset modes, and raises a `VectorEnvError` at the first broken rule.
 
     `make` makes an environment of the mode it is given. Episodes must end now and then within `steps` random steps.
+    `attribute` is a number that each environment may have its own value of, such as a physical constant.
 
     >>> import phalanx
-    >>> check_vector_env(lambda mode: phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode))
+    >>> check_vector_env(lambda mode: phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode), attribute="gravity")
     """
     for mode in AutoresetMode:
         env = make(mode)
         try:
             _check_shape(env, mode)
+            _raises(ResetNeeded, lambda: env.step(env.action_space.sample()), "B8: stepping before the first reset")
+            _check_attributes(env)
+            if attribute is not None:
+                _check_set_attr(env, attribute)
             _check_reset(env, seed)
+            _check_actions(make, mode, seed)
             _check_steps(env, mode, steps, seed)
             _check_determinism(make, mode, seed)
             if mode == AutoresetMode.DISABLED:
@@ -43,6 +53,7 @@ def check_vector_env(make: Callable[[AutoresetMode], VectorEnv], steps: int = 30
         finally:
             env.close()
         _check_closed(env)
+    _check_lengths(make, seed)
 
 
 def _check_shape(env: VectorEnv, mode: AutoresetMode) -> None:
@@ -221,21 +232,111 @@ def _check_masks(env: VectorEnv, steps: int, seed: int) -> None:
         _, _, terminations, truncations, info = env.step(_sample(env, info))
         if (terminations | truncations).any():
             break
-    try:
-        env.step(_sample(env, info))
-    except Exception:
-        return
-    raise VectorEnvError("C3: stepping an environment whose episode has ended does not raise")
+    _raises(ResetNeeded, lambda: env.step(_sample(env, info)), "C3: stepping an environment whose episode has ended")
 
 
 def _check_closed(env: VectorEnv) -> None:
     env.close()
     _require(env.closed, "A4: closed is not set after close")
+    for name, call in (("stepping", lambda: env.step(env.action_space.sample())), ("resetting", env.reset)):
+        _raises(ClosedEnvironmentError, call, f"A4: {name} a closed environment")
+
+
+def _raises(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], what: str) -> str:
+    """What a call says that must raise an exception of a kind."""
+    names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
     try:
-        env.step(env.action_space.sample())
-    except Exception:
-        return
-    raise VectorEnvError("A4: stepping a closed environment does not raise")
+        call()
+    except kind as error:
+        return str(error)
+    except Exception as other:
+        raise VectorEnvError(f"{what} raises {type(other).__name__}, not {names}") from other
+    raise VectorEnvError(f"{what} does not raise {names}")
+
+
+def _check_attributes(env: VectorEnv) -> None:
+    found = env.get_attr("render_mode") if hasattr(env, "get_attr") else None
+    _require(isinstance(found, tuple) and len(found) == env.num_envs, "A6: get_attr gives no tuple, one for each")
+    called = env.call("render_mode") if hasattr(env, "call") else None
+    _require(called == found, "A6: call of an attribute does not give what get_attr gives")
+
+
+def _check_set_attr(env: VectorEnv, name: str) -> None:
+    before = env.get_attr(name)  # type: ignore[attr-defined]
+    values = [value * (1 + number / 8) for number, value in enumerate(before)]
+    env.set_attr(name, values)  # type: ignore[attr-defined]
+    found = env.get_attr(name)  # type: ignore[attr-defined]
+    _require(np.allclose(found, values), f"A6: set_attr of {name} does not set one value for each environment")
+    for wrong in (values[1:], [*values, values[0]]):
+        what = f"A6: set_attr of {len(wrong)} values of {name}"
+        _raises(ValueError, lambda: env.set_attr(name, wrong), what)  # type: ignore[attr-defined]
+    env.set_attr(name, before[0])  # type: ignore[attr-defined]
+    found = env.get_attr(name)  # type: ignore[attr-defined]
+    _require(np.allclose(found, before[0]), f"A6: set_attr of {name} does not take one value for all")
+    env.set_attr(name, list(before))  # type: ignore[attr-defined]
+
+
+def _check_actions(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMode, seed: int) -> None:
+    """Wrong actions are told and change nothing: the next step is that of a twin, which never saw them."""
+    env, twin = make(mode), make(mode)
+    try:
+        if not isinstance(env.single_action_space, Discrete):
+            return
+        info = env.reset(seed=seed)[1]
+        twin.reset(seed=seed)
+        good = np.asarray(_sample(env, info))
+        place = env.num_envs - 1
+        beyond = good.copy()
+        beyond[place] = env.single_action_space.start + env.single_action_space.n
+        told = _raises((ValueError, IndexError), lambda: env.step(beyond), "B4: an action out of range")
+        _require(str(place) in told, f"B4: the error does not tell the place {place} of the wrong action: {told}")
+        _raises((TypeError, ValueError), lambda: env.step(good.astype(np.float64)), "B4: an action that is a float")
+        ours, theirs = env.step(good), twin.step(good)
+        _require(np.array_equal(ours[0], theirs[0]), "B4: an action that was refused has changed something")
+        for form in (good.astype(np.uint8), good.tolist(), np.repeat(good, 2)[::2]):
+            env.reset(seed=seed)
+            _require(np.array_equal(env.step(form)[0], theirs[0]), "B4: equal actions of another type differ")
+    finally:
+        env.close()
+        twin.close()
+
+
+def _check_lengths(make: Callable[[AutoresetMode], VectorEnv], seed: int) -> None:
+    """Episodes have the same lengths in all modes: a call that begins one is no step of it."""
+    known: list[list[int]] | None = None
+    for mode in AutoresetMode:
+        env = make(mode)
+        try:
+            lengths = _episode_lengths(env, mode, seed)
+        finally:
+            env.close()
+        for ours, theirs in zip(lengths, known or lengths):
+            both = min(len(ours), len(theirs))
+            _require(ours[:both] == theirs[:both], f"D4: in {mode.value} episodes have other lengths than in NextStep")
+        known = known or lengths
+
+
+def _episode_lengths(env: VectorEnv, mode: AutoresetMode, seed: int) -> list[list[int]]:
+    """Those of the first episodes of each environment, under actions that depend on its own steps only."""
+    spaces = [copy.deepcopy(env.single_action_space) for _ in range(env.num_envs)]
+    for number, space in enumerate(spaces):
+        space.seed(seed + number)
+    _, info = env.reset(seed=seed)
+    lengths: list[list[int]] = [[] for _ in spaces]
+    steps, ended = np.zeros(env.num_envs, int), np.zeros(env.num_envs, np.bool_)
+    idle = env.single_action_space.sample()
+    for _ in range(0 if "action_mask" in info else 300):
+        if mode == AutoresetMode.DISABLED and ended.any():
+            env.reset(options={"reset_mask": ended.copy()})
+        begins = ended if mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
+        actions = [idle if begin else space.sample() for begin, space in zip(begins, spaces)]
+        _, _, terminations, truncations, _ = env.step(np.stack(actions))
+        steps += ~begins
+        ended = terminations | truncations
+        for number in np.flatnonzero(ended).tolist():
+            lengths[number].append(int(steps[number]))
+            steps[number] = 0
+    return lengths
 
 
 def _sample(env: VectorEnv, info: dict[str, Any]) -> Any:

@@ -152,16 +152,15 @@ def train_and_evaluate(
         run_dir: The run's own folder instead, which must not be there yet.
         threads: Threads, if the configuration does not say; they never change results.
         progress: True for a line in a terminal or a notebook; False for none; or a function that is called up to
-            20 times in a second with a dict (``global_step``, ``total``, ``steps_per_second``, ``loss``,
-            ``episode_return``, ``eval_return``, ``checkpoint``, ``run_dir``), and ends the run by returning False
-            (nothing else does, neither None nor 0).
+            20 times in a second with a dict (``global_step``, ``first_step`` from which this session went on,
+            ``total``, ``steps_per_second``, ``loss``, ``episode_return``, ``eval_return``, ``checkpoint``,
+            ``run_dir``), and ends the run by returning False (nothing else does, neither None nor 0).
 
     Raises:
         TrainingInterrupted: After Ctrl-C. It is a KeyboardInterrupt, has the ``results`` so far, and the run's
             folder has a checkpoint that :func:`resume` goes on from.
     """
-    if not isinstance(config, Config):
-        raise TypeError(f"config is a {type(config).__name__}, but must come from create_config")
+    _check_config(config)
     if resume_from is not None and not isinstance(resume_from, AgentState):
         resume_from = AgentState.load(os.fspath(resume_from))
     if run_dir is not None:
@@ -174,12 +173,31 @@ def train_and_evaluate(
     return _ended(trained, raised)
 
 
-def resume(run: FilePath, *, threads: int | None = None, progress: Progress = True) -> TrainingResults:
-    """Go on with a run from its last complete checkpoint, to the same bits as if it had not stopped."""
+def resume(
+    run: FilePath,
+    *,
+    total_timesteps: int | None = None,
+    threads: int | None = None,
+    progress: Progress = True,
+) -> TrainingResults:
+    """Go on with a run from its last complete checkpoint, to the same bits as if it had not stopped.
+
+    With more ``total_timesteps`` than its settings say it becomes a run of that length: rates that fall with the length
+    rise again, so that it comes to other bits than one that was so long from the start.
+    """
     config, _, _ = _phalanx.read_run(os.fspath(run), None)
+    steps_per_env = None
+    if total_timesteps is not None:
+        config = config.replaced([("run.total_timesteps", str(to_count("total_timesteps", total_timesteps)))])
+        steps_per_env = Config(config).run.steps_per_env
     with _shown(progress, Config(config)) as callback:
-        trained, raised = _phalanx.resume_run(os.fspath(run), _threads(threads), callback)
+        trained, raised = _phalanx.resume_run(os.fspath(run), steps_per_env, _threads(threads), callback)
     return _ended(trained, raised)
+
+
+def _check_config(config: object) -> None:
+    if not isinstance(config, Config):
+        raise TypeError(f"config is a {type(config).__name__}, but must come from create_config")
 
 
 def evaluate(
@@ -202,6 +220,7 @@ def evaluate(
 
     Ctrl-C ends it within a step of all its episodes.
     """
+    _check_config(config)
     if agent_state is not None and checkpoint is not None:
         raise ValueError("agent_state and checkpoint are both given: give one of them")
     if checkpoint is not None:

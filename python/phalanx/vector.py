@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy as copying
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from phalanx.native import Native, fresh_seed, to_seed
+from phalanx.settings import is_row
 
 
 class PhalanxVectorEnv(Native, VectorEnv):
@@ -88,15 +90,15 @@ class PhalanxVectorEnv(Native, VectorEnv):
     def _like(self, mode: AutoresetMode) -> PhalanxVectorEnv:
         """New environments with the settings and parameters of these, but another mode."""
         made = object.__new__(type(self))
-        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in ("_engine", "_step")})
-        made._build = {**self._build, "autoreset": mode.value}
-        made.metadata = {**self.metadata, "autoreset_mode": mode}
-        made._engine = self.engine_class(**made._build)
+        # Copies, since spaces have random numbers of their own.
+        fields = copying.deepcopy(self._fields())
+        fields["_build"]["autoreset"] = mode.value
+        fields["metadata"]["autoreset_mode"] = mode
+        made._assume(fields)
         for name in self._spec.params:
             values = self.get_param(name)
             if not np.array_equal(made.get_param(name), values):
                 made.set_param(name, values)
-        made._bind()
         return made
 
     def reset(
@@ -109,22 +111,28 @@ class PhalanxVectorEnv(Native, VectorEnv):
         environments; other options are ignored, and `options` is left as it is.
         """
         mask = self._reset_mask(options)
-        if mask is not None and self._engine.needs_seed:
-            # All must have begun before some of them can begin anew.
-            self._engine.reset(fresh_seed())
-        if seed is None:
-            first = fresh_seed() if self._engine.needs_seed else None
-            return self._engine.reset(first, None, mask)
-        if isinstance(seed, (list, tuple, np.ndarray)):
-            if len(seed) != self.num_envs:
-                raise ValueError(f"there are {len(seed)} seeds, but {self.num_envs} are needed, one for each environment")
-            seeds = [None if one is None else to_seed(one) for one in seed]
-            if self._engine.needs_seed:
-                seeds = [fresh_seed() if one is None else one for one in seeds]
-            return self._engine.reset(None, seeds, mask)
-        number = to_seed(seed)
-        VectorEnv.reset(self, seed=number)
-        return self._engine.reset(number, None, mask)
+        # All must have begun before some of them can begin anew.
+        begin = None if mask is None else fresh_seed()
+        first, seeds = None, None
+        if is_row(seed):
+            seeds = self._seeds(seed)  # type: ignore[arg-type]
+        elif seed is not None:
+            first = to_seed(seed)
+        elif mask is None and self._engine.needs_seed:
+            first = fresh_seed()
+        begun = self._engine.reset(first, seeds, mask, begin)
+        if first is not None and seed is not None:
+            # Last, since the engine may have refused the seed.
+            VectorEnv.reset(self, seed=first)
+        return begun
+
+    def _seeds(self, given: Sequence[int | None]) -> list[int | None]:
+        if len(given) != self.num_envs:
+            raise ValueError(f"there are {len(given)} seeds, but {self.num_envs} are needed, one for each environment")
+        seeds = [None if one is None else to_seed(one) for one in given]
+        if self._engine.needs_seed:
+            seeds = [fresh_seed() if one is None else one for one in seeds]
+        return seeds
 
     def _reset_mask(self, options: dict[str, Any] | None) -> list[bool] | None:
         if not options or "reset_mask" not in options:
@@ -184,7 +192,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
         if name not in self._spec.params:
             known = ", ".join(self._spec.params) or "none"
             raise AttributeError(f"{self._spec.id} has no parameter '{name}' (known: {known})")
-        if isinstance(values, (list, tuple, np.ndarray)) and len(values) != self.num_envs:
+        if is_row(values) and len(values) != self.num_envs:
             raise ValueError(f"there are {len(values)} values of {name}, but {self.num_envs} are needed")
         self.set_param(name, values)
 

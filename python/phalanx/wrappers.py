@@ -82,20 +82,22 @@ class StateInfo(VectorWrapper):
         self._capped = known.index("capped") if "capped" in known else None
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As that of the environment, with the states of all in the info."""
+        """As that of the environment, with the states of those that it resets in the info."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        return obs, self._with_state(infos)
+        return obs, self._with_state(infos, (options or {}).get("reset_mask"))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """As that of the environment, with the states that the step has led to in the info."""
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         return obs, rewards, terminations, truncations, self._with_state(infos)
 
-    def _with_state(self, infos: dict[str, Any]) -> dict[str, Any]:
+    def _with_state(self, infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
         states = self._states()
-        everywhere = np.ones(self.num_envs, np.bool_)
-        for name, place in self._places.items():
-            infos[name], infos[f"_{name}"] = states[:, place].copy(), everywhere
+        chosen = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        told = {name: states[:, place] for name, place in self._places.items()}
         if self._capped is not None:
-            infos["ssa_truncated"], infos["_ssa_truncated"] = states[:, self._capped] > 0, everywhere
+            told["ssa_truncated"] = states[:, self._capped] > 0
+        for name, values in told.items():
+            # Zeros where nothing is said, as in Gymnasium, and masks that can be written to one by one.
+            infos[name], infos[f"_{name}"] = np.where(chosen, values, values.dtype.type(0)), chosen.copy()
         return infos

@@ -53,6 +53,29 @@ def test_what_cannot_be_tuned_is_told(arguments, error, told):
         suggest_scan_chunk_size(*arguments, verbose=False)
 
 
+@pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
+def test_a_budget_that_is_no_time_is_refused(budget):
+    with pytest.raises(ValueError, match="time_budget is no time"):
+        autotune.tune(8, "CartPole-v1", "random", verbose=False, time_budget=budget)
+
+
+def test_a_roll_out_is_tuned_by_the_module_that_knows_its_environment(monkeypatch):
+    """That of a user's own crate, for its environments."""
+    asked = []
+
+    class Own:
+        Engine = phalanx._phalanx.Engine
+
+        @staticmethod
+        def suggest(num_envs, env, *rest):
+            asked.append((num_envs, env))
+            return json.dumps({"scan_chunk_size": 8, "threads": 1})
+
+    env = type("OwnVectorEnv", (phalanx.PhalanxVectorEnv,), {"native": Own})("CartPole-v1", 4)
+    env.reset(seed=0)
+    assert phalanx.rollout(env, 20, auto_tune=True).scan_chunk_size == 8 and asked == [(4, "CartPole-v1")]
+
+
 def test_a_rollout_tunes_itself(cache, capsys):
     plain = phalanx.rollout("CartPole-v1", 200, num_envs=512, seed=4)
     tuned = phalanx.rollout("CartPole-v1", 200, num_envs=512, seed=4, auto_tune=True)

@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from helpers import MODES, actions_for
 
@@ -66,7 +66,8 @@ def test_b4_discrete_actions_of_any_integer_type():
         ([None] * 4, TypeError, "dtype object, but must be whole numbers"),
         (None, ValueError, r"\(\), but \(4,\)"),
         ([0, 1, 2**70, 1], ValueError, f"place 2 is {2**70}"),
-        (np.array([0, 1, 1, 2**64 - 1], "u8"), ValueError, "environment 3 is -1"),
+        (np.array([0, 1, 1, 2**64 - 1], "u8"), ValueError, f"place 3 is {2**64 - 1}"),
+        (np.array([0, 1, 1, 2**64 - 1], "u8")[::-1], ValueError, f"place 0 is {2**64 - 1}"),
     ],
 )
 def test_b4_wrong_actions_change_nothing(actions, error, words):
@@ -102,6 +103,32 @@ def test_b5_continuous_actions():
     beyond = env.step([[50.0], [-50.0]])[0]
     env.restore(start)
     assert np.array_equal(beyond, env.step([[2.0], [-2.0]])[0])
+
+
+CONTINUOUS = [name for name in phalanx.env_ids() if phalanx.make_vec(name).single_action_space.dtype == np.float32]
+
+
+@pytest.mark.parametrize("env_id", CONTINUOUS)
+def test_b5_actions_beyond_the_bounds_are_clipped(env_id, rng):
+    """In every environment, as the book says; MountainCarContinuous charges what was asked for, as Gymnasium's does."""
+    env = phalanx.make_vec(env_id, 64)
+    low, high = env.single_action_space.low, env.single_action_space.high
+    env.reset(seed=0)
+    for scale in (1.0, 3.0, 100.0):
+        start = env.snapshot()
+        middle, half = (low + high) / 2, (high - low) / 2
+        actions = (middle + scale * half * rng.uniform(-1, 1, (64, *low.shape))).astype(np.float32)
+        a = env.step(actions)
+        env.restore(start)
+        b = env.step(np.clip(actions, low, high))
+        parts = (0, 2, 3) if env_id == "MountainCarContinuous-v0" and scale > 1 else range(4)
+        assert all(np.array_equal(a[part], b[part]) for part in parts)
+        bad = actions.copy()
+        bad[17, -1] = np.nan
+        before = env.snapshot()
+        with pytest.raises(ValueError, match="environment 17"):
+            env.step(bad)
+        assert env.snapshot() == before
 
 
 @pytest.mark.parametrize("options", [{}, {"zzz": 1}, None])
@@ -192,3 +219,65 @@ def test_b4_a_refused_action_leaves_views_alone(env_id):
         with pytest.raises(ValueError):
             env.step(actions)
         assert all(np.array_equal(a, b) for a, b in zip(arrays, kept))
+
+
+@pytest.mark.parametrize("action", [True, False, np.True_, np.array(True)])
+def test_a_bool_is_no_action_of_a_single_environment(action):
+    env = phalanx.make("CartPole-v1")
+    env.reset(seed=0)
+    before = env.snapshot()
+    with pytest.raises(TypeError, match="whole number"):
+        env.step(action)
+    assert env.snapshot() == before
+    env.step(np.int8(1))
+
+
+@pytest.mark.parametrize("seed", [-1, [0, -1, 2], [0, 1], 2**64 - 2, 1.5])
+@pytest.mark.parametrize("mask", [None, np.array([True, False, True])])
+def test_a_refused_reset_changes_nothing(seed, mask):
+    """Neither the environments, which still need their first reset, nor the generator that Gymnasium gives them."""
+    options = None if mask is None else {"reset_mask": mask}
+    env = phalanx.make_vec("CartPole-v1", 3, autoreset_mode="Disabled")
+    before = env.snapshot()
+    with pytest.raises((TypeError, ValueError), match="seed"):
+        env.reset(seed=seed, options=options)
+    assert env.snapshot() == before
+    with pytest.raises(ResetNeeded):
+        env.step([0, 1, 0])
+    env.reset(seed=7, options=options)
+    assert env.np_random_seed == 7
+    drawn, before = env.np_random.bit_generator.state, env.snapshot()
+    with pytest.raises((TypeError, ValueError), match="seed"):
+        env.reset(seed=seed, options=options)
+    assert env.snapshot() == before and env.np_random_seed == 7 and env.np_random.bit_generator.state == drawn
+
+
+def test_a_refused_reset_of_a_single_environment_changes_nothing():
+    env = phalanx.make("CartPole-v1")
+    env.reset(seed=7)
+    drawn = env.np_random.bit_generator.state
+    env.close()
+    with pytest.raises(ClosedEnvironmentError):
+        env.reset(seed=8)
+    assert env.np_random_seed == 7 and env.np_random.bit_generator.state == drawn
+
+
+@pytest.mark.parametrize("states", [np.zeros((2, 4)), np.full((3, 4), np.nan), np.zeros((3, 4, 1)), np.zeros((3, 5))])
+def test_a_refused_state_changes_nothing(states):
+    env = phalanx.make_vec("CartPole-v1", 3)
+    before = env.snapshot()
+    with pytest.raises(ValueError, match="state") as raised:
+        env.set_state(states)
+    assert "\n" not in str(raised.value) and env.snapshot() == before
+    with pytest.raises(ResetNeeded):
+        env.step([0, 1, 0])
+    env.set_state(np.zeros((3, 4)))
+    env.step([0, 1, 0])
+
+
+def test_arrays_without_axes_are_single_values():
+    env = phalanx.make_vec("CartPole-v1", 2, gravity=np.array(5.0))
+    assert env.get_attr("gravity") == (5.0, 5.0)
+    env.set_attr("gravity", np.array(6.0))
+    assert env.get_attr("gravity") == (6.0, 6.0)
+    assert np.array_equal(env.reset(seed=np.array(5))[0], env.reset(seed=5)[0])

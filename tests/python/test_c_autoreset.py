@@ -146,6 +146,17 @@ def test_c4_normalize_observation_takes_next_step_only(mode):
             wrappers.NormalizeObservation(env)
 
 
+def test_c4_normalize_observation_refuses_partial_masks():
+    """Ours takes them in any mode, so the refusal is the wrapper's."""
+    env = wrappers.NormalizeObservation(phalanx.make_vec("CartPole-v1", 2))
+    env.reset(seed=0)
+    before = env.unwrapped.snapshot()
+    with pytest.raises(REFUSED):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    assert env.unwrapped.snapshot() == before
+    env.reset(options={"reset_mask": np.array([True, True])})
+
+
 def test_c5_dense_finals_agree_with_the_sparse_ones(rng):
     sparse = phalanx.make_vec("CartPole-v1", 8, autoreset_mode="SameStep")
     dense = phalanx.make_vec("CartPole-v1", 8, autoreset_mode="SameStep", final_obs_dense=True)

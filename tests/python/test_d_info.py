@@ -1,5 +1,7 @@
 """D. info."""
 
+import time
+
 import gymnasium
 import numpy as np
 import pytest
@@ -105,6 +107,26 @@ def test_gymnasiums_wrapper_counts_in_every_mode():
 
 
 @pytest.mark.parametrize("mode", COUNTED)
+def test_d3_returns_of_reals(mode, rng):
+    """The engine sums in single precision, the wrapper in double: 50 rewards to -16.3 differ by 50 roundings of 800."""
+    kwargs = {"autoreset_mode": mode, "max_episode_steps": 50}
+    wrapped = RecordEpisodeStatistics(phalanx.make_vec("Pendulum-v1", 6, **kwargs))
+    native = phalanx.make_vec("Pendulum-v1", 6, episode_stats=True, **kwargs)
+    wrapped.reset(seed=0), native.reset(seed=0)
+    ends = 0
+    for _ in range(1_000):
+        actions = rng.uniform(-2, 2, (6, 1))
+        a, b = wrapped.step(actions)[4], native.step(actions)[4]
+        if "episode" in b:
+            np.testing.assert_allclose(b["episode"]["r"], a["episode"]["r"], atol=50 * 800 * 2**-24)
+            assert np.array_equal(a["episode"]["l"], b["episode"]["l"])
+            ends += int(b["_episode"].sum())
+            if mode == AutoresetMode.DISABLED:
+                wrapped.reset(), native.reset()
+    assert ends > 100
+
+
+@pytest.mark.parametrize("mode", COUNTED)
 def test_d3_native_statistics_are_those_of_the_wrapper(mode, rng):
     plain = phalanx.make_vec("CartPole-v1", 6, autoreset_mode=mode)
     wrapped = RecordEpisodeStatistics(plain)
@@ -185,6 +207,19 @@ def test_state_info_tells_what_is_hidden(mode, rng):
     assert (info["H"] > 0).any() and DictInfoToList(env).step(np.zeros(5, int))[4][0].keys() >= {"F", "H"}
 
 
+def test_state_info_of_a_partial_reset_tells_of_those_that_were_reset():
+    env = StateInfo(phalanx.make_vec("ccasr-gfp-control", 3, autoreset_mode="Disabled"))
+    env.reset(seed=0)
+    mask = np.array([True, False, True])
+    _, info = env.reset(options={"reset_mask": mask})
+    masks = {name: value for name, value in info.items() if name.startswith("_")}
+    assert all(np.array_equal(value, mask) for value in masks.values()) and "_ssa_truncated" in masks
+    assert info["F_target"][0] > 0 and info["F_target"][1] == 0
+    # Each is one of its own, and not the caller's either.
+    info["_F"][:] = False
+    assert np.array_equal(info["_H"], mask) and mask.tolist() == [True, False, True]
+
+
 def test_state_info_tells_of_steps_that_were_cut():
     env = StateInfo(phalanx.make_vec("ccasr-gfp-control", 4, max_reactions_per_step=10))
     env.reset(seed=0)
@@ -205,3 +240,14 @@ def test_state_info_refuses_what_it_cannot_tell():
         StateInfo(phalanx.make_vec("ccasr-gfp-control", 2), ["G"])
     with pytest.raises(ValueError, match="SameStep"):
         StateInfo(phalanx.make_vec("ccasr-gfp-control", 2, autoreset_mode="SameStep"))
+
+
+def test_the_seconds_of_an_episode_begin_where_it_begins():
+    """Also where a state is set, or a roll-out has made steps: not when the environments were made."""
+    env = phalanx.make_vec("Pendulum-v1", 2, max_episode_steps=1, episode_stats=True, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    for begin in (lambda: env.set_state(env.state()), lambda: phalanx.rollout(env, 3)):
+        time.sleep(0.2)
+        begin()
+        seconds = env.step(np.zeros((2, 1)))[4]["episode"]["t"]
+        assert (seconds < 0.1).all(), seconds

@@ -1,9 +1,11 @@
 """E. Seeding and determinism."""
 
+import copy
 import hashlib
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 from helpers import actions_for, single
 
 import phalanx
@@ -155,3 +157,20 @@ def test_e5_the_action_space_has_a_generator_of_its_own():
         sample = a.action_space.sample()
         assert np.array_equal(sample, b.action_space.sample())
         a.step(sample)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: env._like(AutoresetMode.SAME_STEP)], ids=["copy", "like"])
+def test_e5_copies_have_spaces_and_generators_of_their_own(clone):
+    """`_like` is how `to_sb3` makes an environment of another mode."""
+    env = phalanx.make_vec("CartPole-v1", 4, gravity=[1.0, 2.0, 3.0, 4.0])
+    env.reset(seed=0)
+    env.action_space.seed(5)
+    expected, drawn = copy.deepcopy(env.action_space).sample(), env.np_random.bit_generator.state
+    other = clone(env)
+    for name in ("action_space", "single_action_space", "observation_space", "single_observation_space"):
+        getattr(other, name).seed(6)
+    other.np_random.random()
+    other.metadata["render_fps"] = 1
+    assert np.array_equal(env.action_space.sample(), expected) and env.np_random.bit_generator.state == drawn
+    assert env.metadata["render_fps"] != 1 and env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+    assert other.get_attr("gravity") == (1.0, 2.0, 3.0, 4.0)

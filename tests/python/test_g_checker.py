@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -21,7 +22,8 @@ from phalanx.testing import VectorEnvError, check_vector_env
     ],
 )
 def test_g5_ours_pass(env_id, kwargs):
-    check_vector_env(lambda mode: phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs))
+    attribute = {"CartPole-v1": "gravity", "Pendulum-v1": "g"}.get(env_id)
+    check_vector_env(lambda mode: phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs), attribute=attribute)
 
 
 class Broken(VectorEnv):
@@ -44,6 +46,109 @@ class Broken(VectorEnv):
 
     def close_extras(self, **kwargs):
         self.inner.close()
+
+    def get_attr(self, name):
+        return self.inner.get_attr(name)
+
+    def call(self, name, *args):
+        return self.inner.call(name, *args)
+
+    def set_attr(self, name, values):
+        self.inner.set_attr(name, values)
+
+
+class StepsBeforeTheFirstReset(Broken):
+    def __init__(self, mode):
+        super().__init__(mode)
+        self.inner.reset(seed=0)
+
+
+class RaisesAnything(Broken):
+    """Of another kind than the one that tools expect."""
+
+    when = ()
+
+    def step(self, actions):
+        try:
+            return super().step(actions)
+        except self.when as error:
+            raise RuntimeError(str(error)) from None
+
+
+class AnythingBeforeTheFirstReset(RaisesAnything):
+    def step(self, actions):
+        self.when = () if hasattr(self, "begun") else ResetNeeded
+        return super().step(actions)
+
+    def reset(self, **keywords):
+        self.begun = True
+        return super().reset(**keywords)
+
+
+class AnythingWhenEnded(AnythingBeforeTheFirstReset):
+    def step(self, actions):
+        self.when = ResetNeeded if hasattr(self, "begun") else ()
+        return RaisesAnything.step(self, actions)
+
+
+class AnythingWhenClosed(RaisesAnything):
+    when = ClosedEnvironmentError
+
+
+class OneAttributeForAll(Broken):
+    def get_attr(self, name):
+        return super().get_attr(name)[0]
+
+
+class AttributesAsList(Broken):
+    def get_attr(self, name):
+        return list(super().get_attr(name))
+
+
+class TakesAnyNumberOfValues(Broken):
+    def set_attr(self, name, values):
+        super().set_attr(name, np.resize(values, 3).tolist())
+
+
+class OneValueForAll(Broken):
+    def set_attr(self, name, values):
+        super().set_attr(name, values if np.ndim(values) == 0 or len(values) != 3 else values[0])
+
+
+class TakesFloats(Broken):
+    def step(self, actions):
+        return super().step(np.asarray(actions).astype(int))
+
+
+class ClipsActions(Broken):
+    def step(self, actions):
+        return super().step(np.clip(actions, 0, 1))
+
+
+class StepsBeforeItRefuses(Broken):
+    def step(self, actions):
+        try:
+            return super().step(actions)
+        except ValueError:
+            super().step(np.clip(actions, 0, 1))
+            raise
+
+
+class DoesNotSayWhichAction(Broken):
+    def step(self, actions):
+        try:
+            return super().step(actions)
+        except ValueError:
+            raise ValueError("an action is wrong") from None
+
+
+class CountsTheBeginning(Broken):
+    """As one whose first observation counts as a step in one of the modes."""
+
+    def __init__(self, mode):
+        super().__init__(mode)
+        limit = 9 if mode == AutoresetMode.NEXT_STEP else 10
+        self.inner = phalanx.make_vec("CartPole-v1", 3, autoreset_mode=mode, max_episode_steps=limit)
 
 
 class WrongBatchSpace(Broken):
@@ -236,17 +341,30 @@ MUTANTS = {
     ResetsAllInsteadOfSome: "C3",
     StepsOnWhenEnded: "C3",
     LivesOnWhenClosed: "A4",
+    StepsBeforeTheFirstReset: "B8",
+    AnythingBeforeTheFirstReset: "B8",
+    AnythingWhenEnded: "C3",
+    AnythingWhenClosed: "A4",
+    OneAttributeForAll: "A6",
+    AttributesAsList: "A6",
+    TakesAnyNumberOfValues: "A6",
+    OneValueForAll: "A6",
+    TakesFloats: "B4",
+    ClipsActions: "B4",
+    StepsBeforeItRefuses: "B4",
+    DoesNotSayWhichAction: "B4",
+    CountsTheBeginning: "D4",
 }
 
 
 def test_the_base_of_the_mutants_is_sound():
-    check_vector_env(Broken)
+    check_vector_env(Broken, attribute="gravity")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_g5_mutants_are_caught(mutant):
     with pytest.raises(VectorEnvError) as caught:
-        check_vector_env(mutant)
+        check_vector_env(mutant, attribute="gravity")
     assert str(caught.value).startswith(f"{MUTANTS[mutant]}:"), caught.value
 
 

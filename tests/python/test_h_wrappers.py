@@ -124,25 +124,58 @@ def test_h3_no_pictures_without_a_render_mode():
         phalanx.make_vec("CartPole-v1", 2, render_mode="human")
 
 
-def test_record_video(tmp_path):
+def both_with_pictures(wrap, num_envs, mode, look, rng):
+    """Makes 200 steps of ours and of Gymnasium's own below a wrapper, which must see the same."""
+    kwargs = {"max_episode_steps": 30, "render_mode": "rgb_array"}
+    envs = [
+        wrap(env, name)
+        for name, env in (
+            ("ours", phalanx.make_vec("CartPole-v1", num_envs, autoreset_mode=mode, **kwargs)),
+            ("theirs", sync("CartPole-v1", num_envs, mode, **kwargs)),
+        )
+    ]
+    results = [env.reset(seed=0) for env in envs]
+    for step in range(200):
+        if step % 20 == 0:
+            assert np.array_equal(*(look(env) for env in envs)), step
+        actions = rng.integers(2, size=num_envs)
+        results = [env.step(actions) for env in envs]
+        assert all(np.array_equal(a, b) for a, b in zip(results[0][:4], results[1][:4]))
+        done = results[0][2] | results[0][3]
+        if mode == AutoresetMode.DISABLED and done.any():
+            # Each has a dict of its own: Gymnasium's environment takes the mask out of it.
+            [env.reset(options={"reset_mask": done.copy()}) for env in envs]
+    return envs
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_h1_record_video(mode, tmp_path, rng):
     pytest.importorskip("moviepy")
-    env = phalanx.make_vec("CartPole-v1", 2, render_mode="rgb_array")
-    env = wrappers.RecordVideo(env, str(tmp_path), video_length=5, episode_trigger=lambda episode: episode == 0)
-    env.reset(seed=0)
-    for _ in range(10):
-        env.step(np.zeros(2, int))
-    env.close()
-    assert list(tmp_path.glob("*.mp4"))
+
+    def wrap(env, name):
+        return wrappers.RecordVideo(env, str(tmp_path / name), video_length=190, step_trigger=lambda step: step == 0)
+
+    envs = both_with_pictures(wrap, 2, mode, lambda env: np.array(env.recorded_frames[-1:]), rng)
+    [env.close() for env in envs]
+    ours, theirs = ([path.name for path in (tmp_path / name).glob("*.mp4")] for name in ("ours", "theirs"))
+    assert len(ours) == 1 and ours == theirs
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("num_envs", [1, 3])
-def test_human_rendering(num_envs, monkeypatch):
+def test_h1_human_rendering(num_envs, mode, monkeypatch, rng):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    env = wrappers.HumanRendering(phalanx.make_vec("CartPole-v1", num_envs, render_mode="rgb_array"))
-    assert env.render_mode == "human"
-    env.reset(seed=0)
-    for _ in range(5):
-        env.step(np.zeros(num_envs, int))
-    assert env.window is not None and pygame.surfarray.array3d(env.window).any()
-    env.close()
+
+    def wrap(env, name):
+        # The window waits between pictures, for who watches them.
+        env.metadata["render_fps"] = 10_000
+        return wrappers.HumanRendering(env)
+
+    def look(env):
+        assert env.render_mode == "human" and env.window is not None
+        return pygame.surfarray.array3d(env.window)
+
+    envs = both_with_pictures(wrap, num_envs, mode, look, rng)
+    assert look(envs[0]).any()
+    [env.close() for env in envs]

@@ -60,3 +60,41 @@ def test_environments_without_masks_say_so():
     assert "action_mask" not in info
     with pytest.raises(AttributeError, match="no action masks"):
         env.action_masks()
+
+
+OPERATIONS = {"raw": {*range(10), 33, 34}, "standard": {*range(20), *range(28, 35)}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("operations", OPERATIONS)
+def test_j_masks_of_several_choices(operations, mode):
+    """A row has the flags of all choices one after the other, as sb3-contrib wants it; operations are restricted."""
+    rules = {"operations": operations, "invalid_operation": "penalize", "invalid_penalty": -1000.0}
+    env = phalanx.make_vec("ARC-v0", 6, autoreset_mode=mode, max_episode_steps=20, **rules)
+    _, info = env.reset(seed=0)
+    sizes = env.single_action_space.nvec
+    env.single_action_space.seed(0)
+    ends = 0
+    for _ in range(300):
+        masks = env.action_masks()
+        assert masks.dtype == np.bool_ and masks.shape == (6, sizes.sum()) and masks[:, sizes[0] :].all()
+        assert all(set(np.flatnonzero(row)) == OPERATIONS[operations] for row in masks[:, : sizes[0]])
+        assert info["action_mask"].dtype == np.int8
+        assert np.array_equal(info["action_mask"] == 1, masks & info["_action_mask"][:, None])
+        choices = [tuple(np.split(row.astype(np.int8), np.cumsum(sizes)[:-1])) for row in masks]
+        actions = np.stack([env.single_action_space.sample(mask=mask) for mask in choices])
+        _, rewards, terminations, truncations, info = env.step(actions)
+        # No legal operation is taken for one that is not.
+        assert (rewards > -500).all()
+        ended = terminations | truncations
+        ends += int(ended.sum())
+        if mode.value == "Disabled" and ended.any():
+            _, info = env.reset(options={"reset_mask": ended})
+    assert ends > 20
+    if mode.value == "Disabled":
+        env.reset()
+    env.step(np.full((6, 5), 0))
+    forbidden = np.zeros((6, 5), int)
+    forbidden[:, 0] = 20
+    if mode.value != "NextStep":
+        assert (env.step(forbidden)[1] < -500).all()

@@ -72,6 +72,24 @@ def test_k3_the_batched_form_agrees(rng):
     assert games > 100
 
 
+@pytest.mark.parametrize("opponent", ["random", "perfect", "self_play"])
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_k3_nobody_wins_by_an_illegal_move(opponent, mode, rng):
+    """The mover loses, the other gets nothing (K2); a game lost on the board is won by the other."""
+    env = phalanx.make_vec("TicTacToe-v0", 8, opponent=opponent, illegal="lose", autoreset_mode=mode)
+    env.reset(seed=0)
+    found, ended = {True: 0, False: 0}, np.zeros(8, bool)
+    for _ in range(300):
+        legal, actions = env.action_masks(), rng.integers(9, size=8)
+        _, rewards, terminations, _, info = env.step(actions)
+        for slot in np.flatnonzero((rewards < 0) & ~ended):
+            is_foul = not legal[slot, actions[slot]]
+            assert sorted(info["rewards_all"][slot].tolist()) == ([-1, 0] if is_foul else [-1, 1])
+            found[is_foul] += 1
+        ended = terminations if mode == "NextStep" else ended
+    assert found[True] > 10 and (found[False] > 10 or opponent == "self_play")
+
+
 @pytest.mark.parametrize(
     ("action", "kind"),
     [(9, ValueError), (-1, ValueError), (100, ValueError), (1.5, TypeError), ("3", TypeError), (True, TypeError),

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -54,8 +55,13 @@ def test_what_a_callable_raises_ends_the_benchmark_in_the_warm_up_too():
     for call in (2, 6, 9):
         with pytest.raises(LookupError, match=str(call)):
             lab.benchmark_function(failing_at(call), "fails", "custom", 5, 3)
-    with pytest.raises(LookupError):
-        lab.time_fn(failing_at(2), 3)
+    calls = []
+    with pytest.raises(KeyboardInterrupt):
+        lab.time_fn(lambda: calls.append(len(calls)) or len(calls) < 2 or signal.raise_signal(signal.SIGINT), 5)
+    assert len(calls) == 2
+    for runs in (0, -1):
+        with pytest.raises(ValueError, match=f"runs is {runs}"):
+            lab.time_fn(print, runs)
     with pytest.raises(TypeError, match="callable"):
         lab.benchmark_function(3, "three", "custom")
     with pytest.raises(ValueError, match="iterations is 0"):

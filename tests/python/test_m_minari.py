@@ -1,5 +1,6 @@
 """M. Recorded episodes as Minari datasets."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -140,3 +141,37 @@ def test_a_recorder_wants_a_beginning_and_all_actions():
     with pytest.raises(ValueError, match="1 actions, but 2 environments"):
         recorder.step([0], *step)
     recorder.step([0, 1], *step)
+
+
+def test_an_environment_of_another_namespace_is_exported():
+    """As those of a user's own crate are; nothing is left open."""
+    gymnasium.register(
+        id="elsewhere/Pole-v0",
+        entry_point="phalanx.single:PhalanxEnv",
+        vector_entry_point="phalanx.vector:PhalanxVectorEnv",
+        max_episode_steps=40,
+        reward_threshold=30.0,
+        kwargs={"env_id": "CartPole-v1"},
+    )
+    closed, close = [], phalanx.PhalanxEnv.close
+    try:
+        phalanx.PhalanxEnv.close = lambda env: closed.append(env) or close(env)
+        recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True, max_episode_steps=40)
+        dataset = export("elsewhere/pole-random-v0", "elsewhere/Pole-v0", recorded)
+    finally:
+        phalanx.PhalanxEnv.close = close
+        del gymnasium.registry["elsewhere/Pole-v0"]
+    scores = dataset.storage.metadata
+    assert dataset.env_spec.id == "elsewhere/Pole-v0" and 15 < scores["ref_min_score"] < scores["ref_max_score"] == 30
+    assert len(closed) == 1
+
+
+@pytest.mark.parametrize("quality", ["expert", "medium", "mixed", "random"])
+def test_m4_scores_and_quality(quality):
+    """Minari stores both scores or none: none without a threshold from which a task is solved. Ids tell qualities."""
+    name = f"phalanx/pendulum-{quality}-v0"
+    recorded = phalanx.rollout("Pendulum-v1", 200, num_envs=2, record=True)
+    metadata = export(name, "Pendulum-v1", recorded).storage.metadata
+    assert metadata["dataset_id"] == name and not {"ref_min_score", "ref_max_score"} & set(metadata)
+    given = export(f"phalanx/pendulum-{quality}-v1", "Pendulum-v1", recorded, ref_min_score=-1.0, ref_max_score=0.0)
+    assert (given.storage.metadata["ref_min_score"], given.storage.metadata["ref_max_score"]) == (-1.0, 0.0)

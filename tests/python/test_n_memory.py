@@ -103,6 +103,18 @@ def test_n4_n6_n7_jax():
     assert shared.shape == (8, 4) and bool((abs(shared) <= 0.05).all())
 
 
+def test_n7_jax_arrays_over_views_change_and_copies_do_not():
+    jax = pytest.importorskip("jax")
+    env = phalanx.make_vec("CartPole-v1", 8, copy=False)
+    obs, _ = env.reset(seed=0)
+    shared, copied, before = jax.dlpack.from_dlpack(obs), jax.numpy.array(obs), obs.copy()
+    assert shared.unsafe_buffer_pointer() == obs.ctypes.data != copied.unsafe_buffer_pointer()
+    after = env.step(np.ones(8, int))[0]
+    # Not by JAX, which may keep what it has computed of an array that it takes for immutable.
+    assert np.array_equal(np.from_dlpack(shared), after) and not np.array_equal(after, before)
+    assert np.array_equal(copied, before)
+
+
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize(("num_envs", "threads"), [(64, 1), (5_000, 2)])
 def test_n8_steps_allocate_nothing_in_rust(copy, num_envs, threads, rng):

@@ -2,12 +2,14 @@
 
 import gc
 import os
+import pickle
 import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,33 +20,67 @@ import phalanx
 LONG = 1_000_000  # environments: a step or a reset takes long enough for another thread to be seen in it
 
 
-@pytest.mark.parametrize("what", ["rollout", "step", "reset"])
-def test_o1_others_run_meanwhile(what):
+def refused():
+    """A call that reads and checks many actions, and then refuses them."""
+    env = phalanx.make_vec("CartPole-v1", 1_000, autoreset_mode="SameStep", threads=1)
+    env.reset(seed=0)
+    actions = np.zeros((10_000, 1_000), np.int32)
+    actions[-1, -1] = 2
+
+    def call():
+        with pytest.raises(ValueError, match="in step 9999"):
+            phalanx.rollout(env, 10_000, actions=actions)
+
+    return call
+
+
+def files(folder):
+    """A call that reads and writes an agent."""
+    config = phalanx.create_config("CartPole-v1", "ppo", num_envs=4, total_timesteps=1024, hidden=[512, 512])
+    agent = phalanx.train_and_evaluate(config, root=None, progress=False).agent_state
+
+    def call():
+        agent.save(folder / "agent.safetensors")
+        phalanx.AgentState.load(folder / "agent.safetensors")
+
+    return call
+
+
+@pytest.mark.parametrize("what", ["rollout", "step", "reset", "check", "files"])
+def test_o1_others_run_meanwhile(what, tmp_path):
     env = phalanx.make_vec("CartPole-v1", 10_000 if what == "rollout" else LONG, threads=1)
     env.reset(seed=0)
     actions = np.zeros(env.num_envs, np.int32)
     env.step(actions)
     call = {
-        "rollout": lambda: phalanx.rollout(env, 2_000, scan_chunk_size=2_000),
-        "step": lambda: env.step(actions),
-        "reset": lambda: env._engine.reset(),
-    }[what]
-    counted, stop = [0], threading.Event()
+        "rollout": lambda: lambda: phalanx.rollout(env, 2_000, scan_chunk_size=2_000),
+        "step": lambda: lambda: env.step(actions),
+        "reset": lambda: lambda: env._engine.reset(),
+        "check": refused,
+        "files": lambda: files(tmp_path),
+    }[what]()
+    counted, stop, interval = [0], threading.Event(), sys.getswitchinterval()
 
     def count():
         while not stop.is_set():
-            counted[0] += 1
+            for _ in range(200):
+                counted[0] += 1
+            # Gives the lock back to who waits for it.
+            time.sleep(0)
 
     thread = threading.Thread(target=count)
-    thread.start()
     best = 0
     try:
-        # The other thread's turns before and after a call are short; a busy machine may not let it run in the first.
+        # The other thread gets the lock only where the call lets go of it: Python itself would take a minute to.
+        sys.setswitchinterval(60)
+        thread.start()
+        # A busy machine may not let it run in the first.
         for _ in range(10):
             before = counted[0]
             call()
             best = max(best, counted[0] - before)
     finally:
+        sys.setswitchinterval(interval)
         stop.set()
         thread.join()
     assert best >= 1_000
@@ -211,6 +247,85 @@ def test_memory_stays_flat():
     alone(100_000)
     in_threads(work)
     assert resident() - before < 10_000_000
+
+
+def cart_poles(**kwargs):
+    env = phalanx.make_vec("CartPole-v1", 8, **{"autoreset_mode": "SameStep", **kwargs})
+    env.reset(seed=0)
+    return env, lambda: env.step(np.ones(8, int))
+
+
+def masked():
+    env = phalanx.make_vec("TicTacToe-v0", 8, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    return env, lambda: env.step(env.action_masks().argmax(axis=1))
+
+
+def costly():
+    env = phalanx.make_vec("ChemicalReactor-v0", 8, autoreset_mode="SameStep", safety="monitor", max_episode_steps=5)
+    env.reset(seed=0)
+    return env, lambda: env.step(np.ones((8, 3)))
+
+
+def pictured():
+    env, step = cart_poles(render_mode="rgb_array")
+    return env, lambda: (step(), env.render())
+
+
+def recorded():
+    env, _ = cart_poles()
+    return env, lambda: phalanx.rollout(env, 20, record=True)
+
+
+def refused_and_restored():
+    env, step = cart_poles()
+    start = env.snapshot()
+
+    def work():
+        with pytest.raises(ValueError):
+            env.step(np.full(8, 2))
+        env.restore(start)
+        env.set_state(env.state())
+        phalanx.rollout(env, 3)
+        return pickle.loads(pickle.dumps(env))
+
+    return env, work
+
+
+LEAKS = {
+    "finals": cart_poles,
+    "dense": lambda: cart_poles(final_obs_dense=True),
+    "views": lambda: cart_poles(copy=False),
+    "episodes": lambda: cart_poles(episode_stats=True),
+    "masks": masked,
+    "costs": costly,
+    "pictures": pictured,
+    "recorded": recorded,
+    "pickle": refused_and_restored,
+}
+
+
+@pytest.mark.parametrize("what", LEAKS)
+def test_nothing_is_kept_of_a_call(what):
+    """What the module and Python have allocated is no more after many calls than after some: a slope, no ceiling."""
+    env, work = LEAKS[what]()
+    calls = {"pictures": 100, "pickle": 600}.get(what, 1_500)
+
+    def held(calls):
+        for _ in range(calls):
+            work()
+        gc.collect()
+        return phalanx._phalanx.allocated_bytes() + tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        held(calls // 5)
+        before = held(calls)
+        grown = held(calls) - before
+    finally:
+        tracemalloc.stop()
+    # Python's own tables grow now and then; what a call leaves behind is more than this for each.
+    assert grown < 20 * calls, f"{grown} bytes in {calls} calls"
 
 
 @needs_proc

@@ -229,3 +229,53 @@ def test_ranges_of_parameters_are_drawn_by_a_seed_of_their_own():
     assert first.get_attr("gravity") == before
     with pytest.raises(TypeError, match="param_seed is for make_vec"):
         phalanx.rollout("CartPole-v1", 10, param_seed=3)
+
+
+PID = {"obs_field": "theta", "kp": 1.0, "ki": 0.5, "control_low": -1, "control_high": 1}
+
+
+@pytest.mark.parametrize(("policy", "arguments"), [("random", {}), ("pid", PID)])
+def test_p_a_roll_out_goes_on_after_a_snapshot(policy, arguments):
+    """With its policy's random numbers and its policy's memory, in a pickle and a copy as well."""
+    env = phalanx.make_vec("CartPole-v1", 20, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    play = {"policy": policy, "policy_args": arguments}
+    phalanx.rollout(env, 100, **play)
+    snapshot, others = env.snapshot(), [pickle.loads(pickle.dumps(env)), copy.deepcopy(env), env]
+    first = phalanx.rollout(env, 50, record=True, **play)
+    env.restore(snapshot)
+    for other in others:
+        again = phalanx.rollout(other, 50, record=True, **play)
+        assert np.array_equal(first.actions, again.actions) and np.array_equal(first.observations, again.observations)
+    env.restore(snapshot)
+    first = phalanx.rollout(env, 200, **play)
+    env.restore(snapshot)
+    again = phalanx.rollout(env, 200, **play)
+    assert (first.checksum, first.return_mean) == (again.checksum, again.return_mean)
+
+
+def test_p_a_snapshot_with_a_roll_out_is_taken_as_a_whole_or_not_at_all(rng):
+    env = phalanx.make_vec("CartPole-v1", 4)
+    env.reset(seed=0)
+    phalanx.rollout(env, 10, policy="bangbang", policy_args={"obs_field": "theta"})
+    snapshot = env.snapshot()
+    for other in (phalanx.make_vec("MountainCar-v0", 4), phalanx.make_vec("CartPole-v1", 5)):
+        before = other.snapshot()
+        with pytest.raises(ValueError, match="MountainCar-v0|num_envs 4"):
+            other.restore(snapshot)
+        assert other.snapshot() == before
+    for _ in range(300):
+        damaged = bytearray(snapshot)
+        damaged[rng.integers(len(damaged))] ^= 1 << rng.integers(8)
+        with pytest.raises(ValueError, match="snapshot"):
+            env.restore(bytes(damaged))
+    assert env.snapshot() == snapshot
+
+
+def test_p_another_version_of_the_format_is_refused_with_both():
+    env = phalanx.make_vec("CartPole-v1", 4)
+    snapshot = bytearray(env.snapshot())
+    version = int.from_bytes(snapshot[8:12], "little")
+    snapshot[8:12] = (version + 1).to_bytes(4, "little")
+    with pytest.raises(ValueError, match=f"format version {version + 1}, but this program reads version {version}"):
+        env.restore(bytes(snapshot))

@@ -1,5 +1,6 @@
 """Whole roll-outs in one call."""
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -18,14 +19,17 @@ import phalanx
         ("CartPole-v1", "open_loop", {"schedule": [0, 1, 1]}),
         ("ChemicalReactor-v0", "constant", {"action": 0.5}),
         ("ARC-v0", "random", None),
+        ("ccasr-gfp-control", "random", None),
     ],
 )
 def test_recorded_and_unrecorded_rollouts_agree(env_id, policy, arguments):
     kwargs = {"num_envs": 40, "policy": policy, "policy_args": arguments, "seed": 3}
     fast = phalanx.rollout(env_id, 60, **kwargs)
     slow = phalanx.rollout(env_id, 60, record=True, **kwargs)
-    for name in ("episodes", "return_mean", "return_std", "length_mean", "length_std", "cost_mean", "violations"):
-        assert getattr(fast, name) == getattr(slow, name), name
+    given = phalanx.rollout(env_id, 60, num_envs=40, seed=3, actions=slow.actions)
+    told = ("episodes", "return_mean", "return_std", "length_mean", "length_std", "cost_mean", "cost_std", "violations")
+    for name in (*told, "counters", "scores"):
+        assert getattr(fast, name) == getattr(slow, name) == getattr(given, name), name
     assert fast.observations is None and fast.checksum is not None
     steps, envs = 60, 40
     assert slow.observations.shape[:2] == (steps + 1, envs)
@@ -159,3 +163,24 @@ def test_a_recording_beyond_memory_is_refused():
         phalanx.rollout("CartPole-v1", 10**9, num_envs=10_000, record=True)
     with pytest.raises(MemoryError, match="bytes"):
         phalanx.rollout("CartPole-v1", 2**62, num_envs=10_000, record=True)
+
+
+def test_counters_and_scores_are_those_of_the_roll_out_alone():
+    """Of recorded ones too, and neither with what went before nor with what a refused roll-out had counted."""
+    env = phalanx.make_vec("ccasr-gfp-control", 4, autoreset_mode="SameStep", max_reactions_per_step=10)
+    env.reset(seed=0)
+    parts = [phalanx.rollout(env, 50, record=record).counters for record in (True, True, False)]
+    env.reset(seed=0)
+    whole = phalanx.rollout(env, 150).counters
+    assert whole == {name: sum(part[name] for part in parts) for name in whole} and whole["capped_steps"] > 0
+    solved = phalanx.rollout("ARC-v0", 300, num_envs=40, record=True).scores
+    assert all(score is not None for score in solved.values()), solved
+
+
+FOREIGN = gymnasium.vector.SyncVectorEnv([lambda: phalanx.make("CartPole-v1")])
+
+
+@pytest.mark.parametrize("env", [None, 3, object(), FOREIGN])
+def test_what_is_no_environment_of_ours_is_refused(env):
+    with pytest.raises(TypeError, match="rollout needs an id or what phalanx.make_vec makes, not "):
+        phalanx.rollout(env, 10)

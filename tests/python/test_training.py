@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -206,6 +207,48 @@ def test_a_run_is_stored_and_read_back(tmp_path):
         run.load_checkpoint("step_00000001")
     found = phalanx.evaluate(run.config, checkpoint=results.run_dir)
     assert found.mean_return == results.eval_metrics.mean_return[-1]
+
+
+def test_damaged_results_are_told(tmp_path):
+    """A run that has come to its end is not one without results."""
+    folder = train(quick(), root=tmp_path).run_dir
+    whole = (folder / "results.json").read_text()
+    (folder / "results.json").write_text(whole[:-20])
+    with pytest.warns(UserWarning, match="results"), pytest.raises(ValueError, match="json is no usable results"):
+        phalanx.load_run(folder)
+    (folder / "results.json").write_text(whole)
+    assert phalanx.load_run(folder).results is not None
+    next((folder / "checkpoints").glob("final*")).unlink()
+    assert phalanx.load_run(folder).results is None
+    (folder / "results.json").unlink()
+    assert phalanx.load_run(folder).results is None
+
+
+def test_a_run_can_be_made_longer(tmp_path):
+    results = train(quick(), root=tmp_path)
+    steps = results.agent_state.global_step
+    longer = phalanx.resume(results.run_dir, total_timesteps=2 * steps, progress=False)
+    assert longer.agent_state.global_step == longer.config.total_timesteps == 2 * steps and longer.complete
+    assert phalanx.load_run(results.run_dir).config.total_timesteps == 2 * steps
+    with pytest.raises(ValueError, match="longer only"):
+        phalanx.resume(results.run_dir, total_timesteps=steps, progress=False)
+    with pytest.raises(ValueError, match="total_timesteps is 0"):
+        phalanx.resume(results.run_dir, total_timesteps=0)
+
+
+def test_what_is_no_configuration_is_refused():
+    for refused in (phalanx.train_and_evaluate, phalanx.evaluate):
+        with pytest.raises(TypeError, match="config is a dict, but must come from create_config"):
+            refused({})
+
+
+def test_the_keys_that_a_callback_gets_are_those_of_the_docs():
+    keys = set()
+    train(quick(), progress=lambda now: keys.update(now))
+    assert keys == set(re.findall(r"``(\w+)``", re.search(r"with a dict \((.*?)\), and ends", DOCS, re.S)[1]))
+
+
+DOCS = phalanx.train_and_evaluate.__doc__
 
 
 def test_agents_and_results_can_be_saved_by_hand(tmp_path):

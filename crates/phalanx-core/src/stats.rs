@@ -95,6 +95,24 @@ impl EpisodeStats {
         self.score_sums.iter_mut().zip(other.score_sums).for_each(|(sum, scores)| *sum += scores);
     }
 
+    /// What came after an earlier moment of the same sums.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            episodes: self.episodes - earlier.episodes,
+            length_sum: self.length_sum - earlier.length_sum,
+            length_squares: self.length_squares - earlier.length_squares,
+            return_sum: self.return_sum - earlier.return_sum,
+            return_squares: self.return_squares - earlier.return_squares,
+            cost_sum: self.cost_sum - earlier.cost_sum,
+            cost_squares: self.cost_squares - earlier.cost_squares,
+            violations: std::array::from_fn(|i| self.violations[i] - earlier.violations[i]),
+            counts: std::array::from_fn(|i| self.counts[i] - earlier.counts[i]),
+            scored: self.scored - earlier.scored,
+            score_sums: std::array::from_fn(|i| self.score_sums[i] - earlier.score_sums[i]),
+        }
+    }
+
     /// Number of finished episodes.
     pub fn episodes(&self) -> u64 {
         self.episodes
@@ -390,5 +408,6 @@ mod tests {
         let mut twice = stats;
         twice.merge(&stats);
         assert_eq!((twice.scored(), twice.scores(), twice.counts()), (4, Some([0.5, 0.375]), &[14, 0]));
+        assert_eq!(twice.since(&stats), stats);
     }
 }

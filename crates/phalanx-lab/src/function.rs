@@ -111,16 +111,21 @@ pub struct Times {
 /// Times each of `runs` calls, at least one. A call should take much longer than the clock can tell apart: make it do
 /// more if it does not (see [`crate::workload::calibrate`]).
 pub fn time_fn<T>(mut func: impl FnMut() -> T, runs: usize) -> Times {
+    let Ok(times) = try_time_fn(|| Ok::<_, Infallible>(func()), runs);
+    times
+}
+
+/// The same of a function that can fail, which ends it.
+pub fn try_time_fn<T, E>(mut func: impl FnMut() -> Result<T, E>, runs: usize) -> Result<Times, E> {
     let all = Stopwatch::start();
-    let seconds: Vec<f64> = (0..runs.max(1))
-        .map(|_| {
-            let start = Instant::now();
-            black_box(func());
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
+    let seconds = (0..runs.max(1)).map(|_| {
+        let start = Instant::now();
+        black_box(func()?);
+        Ok(start.elapsed().as_secs_f64())
+    });
+    let seconds = seconds.collect::<Result<Vec<f64>, E>>()?;
     let cpu_percent = cpu_percent(all.elapsed());
-    Times {
+    Ok(Times {
         mean_s: mean(&seconds),
         std_s: population_sd(&seconds),
         min_s: seconds.iter().copied().fold(f64::INFINITY, f64::min),
@@ -129,7 +134,7 @@ pub fn time_fn<T>(mut func: impl FnMut() -> T, runs: usize) -> Times {
         ci95_s: mean_interval(&seconds, CONFIDENCE),
         cpu_percent,
         seconds,
-    }
+    })
 }
 
 /// What a first call returns, and how long it took: report it apart from the calls that follow.

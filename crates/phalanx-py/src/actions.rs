@@ -11,9 +11,7 @@ use phalanx_core::space::{ActionSpace, EnvSpec};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
-
-use crate::error::to_python;
+use pyo3::types::{PyBool, PyInt};
 
 /// Room for actions.
 #[derive(Debug)]
@@ -44,7 +42,7 @@ impl ActionBuffer {
     pub(crate) fn into_array(self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Bound<'_, PyAny>> {
         Ok(match self {
             Self::Discrete(indices) => {
-                let indices: Vec<i64> = indices.into_iter().map(i64::from).collect();
+                let indices: Vec<i64> = py.detach(|| indices.into_iter().map(i64::from).collect());
                 indices.into_pyarray(py).reshape(shape)?.into_any()
             }
             Self::Continuous(values) => values.into_pyarray(py).reshape(shape)?.into_any(),
@@ -61,10 +59,9 @@ impl ActionBuffer {
     }
 
     /// Checks the actions of all steps, as each step would its own.
-    pub(crate) fn check(&self, spec: &EnvSpec, steps: usize, num_envs: usize) -> PyResult<()> {
+    pub(crate) fn check(&self, spec: &EnvSpec, steps: usize, num_envs: usize) -> phalanx_core::Result<()> {
         (0..steps).try_for_each(|step| {
-            let checked = self.of_step(spec, num_envs, step).check(spec, num_envs);
-            checked.map_err(|error| to_python(in_step(step, error)))
+            self.of_step(spec, num_envs, step).check(spec, num_envs).map_err(|error| in_step(step, error))
         })
     }
 
@@ -120,13 +117,13 @@ impl ActionBuffer {
     /// Reads the action of the only environment.
     pub(crate) fn read_one(&mut self, given: &Bound<'_, PyAny>, spec: &EnvSpec) -> PyResult<()> {
         if let (Self::Discrete(indices), ActionSpace::Discrete { .. }) = (&mut *self, &spec.action) {
+            // A bool is a whole number of Python, but no action, as in arrays.
+            if given.is_instance_of::<PyBool>() {
+                return Err(not_whole(given, spec));
+            }
             let index: i64 = given.extract().map_err(|error: PyErr| {
-                if error.is_instance_of::<PyOverflowError>(given.py()) {
-                    return beyond(0, given);
-                }
-                let kind =
-                    given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
-                PyTypeError::new_err(format!("{} takes a whole number as its action, but was given {kind}", spec.name))
+                let is_too_large = error.is_instance_of::<PyOverflowError>(given.py());
+                if is_too_large { beyond(0, given) } else { not_whole(given, spec) }
             })?;
             indices.clear();
             indices.push(to_index(index, 0)?);
@@ -136,8 +133,14 @@ impl ActionBuffer {
     }
 }
 
-fn to_index(index: i64, at: usize) -> PyResult<i32> {
-    i32::try_from(index).map_err(|_| beyond(at, index))
+fn to_index<T: Copy + Display + TryInto<i32>>(index: T, at: usize) -> PyResult<i32> {
+    index.try_into().map_err(|_| beyond(at, index))
+}
+
+#[cold]
+fn not_whole(given: &Bound<'_, PyAny>, spec: &EnvSpec) -> PyErr {
+    let kind = given.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{} takes a whole number as its action, but was given {kind}", spec.name))
 }
 
 #[cold]
@@ -165,8 +168,15 @@ fn read_indices(array: &Bound<'_, PyUntypedArray>, indices: &mut Vec<i32>) -> Py
     } else if let Some(array) = in_order::<i32>(array) {
         // SAFETY: as above.
         indices.extend_from_slice(unsafe { array.as_slice() }?);
+    } else if let Some(array) = in_order::<u64>(array) {
+        // SAFETY: as above.
+        for (at, index) in unsafe { array.as_slice() }?.iter().enumerate() {
+            indices.push(to_index(*index, at)?);
+        }
     } else {
-        return read_indices(&to_array(array.as_any(), Some("int64"))?, indices);
+        // The type that has room for all of the given one.
+        let unsigned = array.dtype().kind() == b'u' && array.dtype().itemsize() == 8;
+        return read_indices(&to_array(array.as_any(), Some(if unsigned { "uint64" } else { "int64" }))?, indices);
     }
     Ok(())
 }

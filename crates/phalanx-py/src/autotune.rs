@@ -10,6 +10,7 @@ use phalanx_lab::autotune::{AgentTimes, Event, Loop, Request, Subject, Tuned, tu
 use phalanx_lab::workload::Work;
 use phalanx_learn::Config;
 use phalanx_workbench::tuning::{self, Tunable};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::signals::Signals;
@@ -146,18 +147,15 @@ fn suggest(
     settings: Vec<(String, String)>,
     tell: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    let time_budget = time_budget.map(Duration::try_from_secs_f64).transpose();
+    let time_budget = time_budget.map_err(|error| PyValueError::new_err(format!("time_budget is no time: {error}")))?;
     py.detach(|| {
         let signals = Signals::new();
         let config = BatchConfig { settings: params, ..BatchConfig::default() };
         let tunable = Tunable::new(&env, &config, &agent, &settings, num_envs, buffer_size)
             .map_err(learn::raised_by_workbench)?
             .stopped_by(signals.stop());
-        let request = Request {
-            force,
-            threads,
-            time_budget: time_budget.map(Duration::from_secs_f64),
-            ..tunable.request(num_envs, buffer_size)
-        };
+        let request = Request { force, threads, time_budget, ..tunable.request(num_envs, buffer_size) };
         let tuned = tuned(&request, &signals, tell.as_ref())?;
         say(tell.as_ref(), &format!("{}{tuned}", tunable.memory_line(&request)))?;
         Ok(serde_json::to_string(&tuned).expect("plain data"))

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use numpy::{PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, ToPyArray};
 use phalanx_core::batch::{Autoreset, Batch, ObsMut, Reset};
+use phalanx_core::policy::Policy;
 use phalanx_core::rollout::Rollout;
 use phalanx_core::snapshot;
 use phalanx_core::space::{ActionMask, EnvSpec};
@@ -84,7 +85,7 @@ pub(crate) struct Inner {
     pub(crate) any_done: bool,
     steps: u64,
     pictures: Option<Pictures>,
-    rollout: Option<(String, Rollout)>,
+    rollout: Option<(Player, Rollout)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,6 +93,24 @@ struct Header {
     autoreset: String,
     was_reset: bool,
     steps: u64,
+    /// Whose roll-out goes on, and how many bytes of its own come after those of the batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rollout: Option<(Player, usize)>,
+}
+
+/// A policy by its name and arguments.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Player {
+    policy: String,
+    arguments: Vec<(String, String)>,
+}
+
+impl Player {
+    /// Its roll-out, which has not begun.
+    fn rollout(&self, batch: &dyn Batch) -> phalanx_core::Result<Rollout> {
+        let arguments: Vec<_> = self.arguments.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        Ok(Rollout::new(Policy::parse(&self.policy, &arguments, batch.spec())?, batch))
+    }
 }
 
 const SNAPSHOT_KIND: &str = "vector environment";
@@ -201,30 +220,31 @@ impl Engine {
     }
 
     /// Starts episodes: everywhere or where `mask` says, from seeds (`first_seed`, `first_seed + 1`, ... or a list) or
-    /// where the streams are.
-    #[pyo3(signature = (first_seed=None, seeds=None, mask=None))]
+    /// where the streams are. Those that have never begun do so first with the seed `begin`, since the others of a mask must
+    /// be there as well.
+    #[pyo3(signature = (first_seed=None, seeds=None, mask=None, begin=None))]
     fn reset<'py>(
         &self,
         py: Python<'py>,
         first_seed: Option<u64>,
         seeds: Option<Vec<Option<u64>>>,
         mask: Option<Vec<bool>>,
+        begin: Option<u64>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
         let mut inner = self.lock()?;
         inner.check_usable()?;
         let n = inner.layout.num_envs;
-        if let Some(first) = first_seed
-            && first.checked_add(n as u64 - 1).is_none()
-        {
-            return Err(PyValueError::new_err(format!(
-                "the seed is {first}, but must be at most 2**64 - {n}: environment i of {n} has the seed s + i"
-            )));
-        }
-        let seeds = seeds.or_else(|| first_seed.map(|first| (0..n as u64).map(|i| Some(first + i)).collect()));
+        let seeds = match first_seed {
+            Some(first) => Some(seeds_from(first, n).map_err(to_python)?.map(Some).collect()),
+            None => seeds,
+        };
         let filling = inner.frames.begin();
         let frame = filling.frame;
         let (seeds, mask) = (seeds.as_deref(), mask.as_deref());
-        inner.run(py, move |inner| inner.start(seeds, mask, frame))?;
+        inner.run(py, move |inner| {
+            inner.begin_first(begin)?;
+            inner.start(seeds, mask, frame)
+        })?;
         let info = info::of_reset(py, &inner, mask)?;
         Ok((inner.frames.obs_array(py, &inner.layout, filling)?, info))
     }
@@ -249,7 +269,7 @@ impl Engine {
         let filling = inner.frames.begin();
         let frame = filling.frame;
         inner.run(py, move |inner| inner.step(frame))?;
-        // SAFETY: nobody else has the frame, and it is looked at only here.
+        // SAFETY: the frame of a single environment is never shown to Python, and it is looked at only here.
         let (obs, rewards) = unsafe { (frame.seen(&inner.layout), frame.rewards(&inner.layout)) };
         let obs = info::row(py, &inner.layout, &obs)?;
         let info = info::of_one_step(py, &inner, rewards[0])?;
@@ -267,7 +287,7 @@ impl Engine {
         let seeds = seed.map(|seed| [Some(seed)]);
         let seeds = seeds.as_ref().map(|seeds| &seeds[..]);
         inner.run(py, move |inner| inner.start(seeds, None, frame))?;
-        // SAFETY: nobody else has the frame, and it is looked at only here.
+        // SAFETY: as in `step_one`.
         let obs = unsafe { frame.seen(&inner.layout) };
         Ok((info::row(py, &inner.layout, &obs)?, info::of_one_reset(py, &inner)?))
     }
@@ -313,14 +333,21 @@ impl Engine {
         rows.to_pyarray(py).reshape([n, rows.len() / n])
     }
 
-    /// Sets states, where `mask` says or everywhere; all or none.
-    #[pyo3(signature = (states, mask=None))]
-    fn set_state(&self, py: Python<'_>, states: PyReadonlyArray2<'_, f64>, mask: Option<Vec<bool>>) -> PyResult<()> {
+    /// Sets states, where `mask` says or everywhere; all or none. Environments that have never begun do so first, with the
+    /// seed `begin`.
+    #[pyo3(signature = (states, mask=None, begin=None))]
+    fn set_state(
+        &self,
+        py: Python<'_>,
+        states: PyReadonlyArray2<'_, f64>,
+        mask: Option<Vec<bool>>,
+        begin: Option<u64>,
+    ) -> PyResult<()> {
         let states = states.as_array();
         let rows: Vec<Vec<f64>> = states.rows().into_iter().map(|row| row.to_vec()).collect();
         let mut inner = self.lock()?;
         inner.check_usable()?;
-        inner.run(py, |inner| inner.set_states(&rows, mask.as_deref()))
+        inner.run(py, |inner| inner.set_states(&rows, mask.as_deref(), begin))
     }
 
     /// The value of a parameter in each environment.
@@ -341,11 +368,10 @@ impl Engine {
 
     /// Everything needed to go on from here.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let inner = self.lock()?;
-        let batch = inner.sound_batch()?.snapshot();
-        let header =
-            Header { autoreset: format!("{:?}", inner.autoreset), was_reset: inner.was_reset, steps: inner.steps };
-        Ok(PyBytes::new(py, &snapshot::encode(SNAPSHOT_KIND, &header, &[&batch])))
+        let mut inner = self.lock()?;
+        inner.check_usable()?;
+        let bytes = inner.run(py, |inner| Ok(inner.snapshot()))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// Goes back to a snapshot, everywhere or where `mask` says, or refuses it and stays.
@@ -518,7 +544,7 @@ impl Inner {
                 Reset::Reseed { mask: mask.unwrap_or(&everywhere), seeds }
             }
         };
-        // SAFETY: the frame is this call's own until Python gets it.
+        // SAFETY: the blocks are alive and of this layout, and this call's own: see `Frame`.
         let obs = unsafe { frame.obs(&self.layout) };
         let batch = self.batch.as_deref_mut().expect("checked at the door");
         batch.reset_into(reset, obs)?;
@@ -528,6 +554,15 @@ impl Inner {
         self.done.fill(false);
         self.begin_episodes(mask);
         self.look_around(mask)
+    }
+
+    /// Begins an episode everywhere if there never was one, for what is then done to some environments only.
+    fn begin_first(&mut self, seed: Option<u64>) -> phalanx_core::Result<()> {
+        let Some(first) = seed.filter(|_| !self.was_reset) else { return Ok(()) };
+        let seeds: Vec<u64> = seeds_from(first, self.layout.num_envs)?.collect();
+        // Nobody looks at these observations, and no episode has ended that could have last ones.
+        let Self { batch, hidden, .. } = self;
+        batch.as_deref_mut().expect("checked at the door").reset_into(Reset::Seeds(&seeds), hidden.final_obs.all())
     }
 
     /// Looks again at what is known of the environments besides their observations, after those in `mask` have changed.
@@ -563,7 +598,7 @@ impl Inner {
         let Self { batch, actions, layout, hidden, .. } = self;
         let batch = batch.as_deref_mut().expect("checked at the door");
         let n = layout.num_envs;
-        // SAFETY: the frame is this call's own until Python gets it.
+        // SAFETY: the blocks are alive and of this layout, and this call's own: see `Frame`.
         let out = unsafe { frame.out(layout, hidden) };
         let actions = actions.of_step(batch.spec(), n, 0);
         batch.step_into(actions, out)?;
@@ -594,11 +629,14 @@ impl Inner {
         if shown.counts_episodes() {
             shown.note_episodes(&self.done, &self.skipped, self.autoreset);
         }
+        if let (true, ActionBuffer::Discrete(moves)) = (shown.is_a_game, &self.actions) {
+            shown.look_for_fouls(moves);
+        }
         let starts_here = self.autoreset == Autoreset::SameStep;
         if self.any_done && starts_here && batch.autoreset() == Autoreset::Disabled {
             batch.action_masks_into(&mut shown.final_masks)?;
             batch.observe_into(self.hidden.final_obs.all())?;
-            // SAFETY: the frame is this call's own until Python gets it.
+            // SAFETY: as in `step`, whose slices are gone.
             batch.reset_into(Reset::Mask(&self.done), unsafe { frame.obs(&self.layout) })?;
         }
         if shown.mask_len.is_some() {
@@ -639,14 +677,15 @@ impl Inner {
         Ok(())
     }
 
-    fn set_states(&mut self, rows: &[Vec<f64>], mask: Option<&[bool]>) -> phalanx_core::Result<()> {
+    fn set_states(&mut self, rows: &[Vec<f64>], mask: Option<&[bool]>, begin: Option<u64>) -> phalanx_core::Result<()> {
         let n = self.layout.num_envs;
         check_len("the array of states", rows.len(), n)?;
         if let Some(mask) = mask {
             check_len("the mask", mask.len(), n)?;
         }
+        let before = self.batch_mut().snapshot();
+        self.begin_first(begin)?;
         let batch = self.batch_mut();
-        let before = batch.snapshot();
         for (env, row) in rows.iter().enumerate().filter(|(env, _)| mask.is_none_or(|mask| mask[*env])) {
             if let Err(error) = batch.set_state(env, row) {
                 batch.restore(&before)?;
@@ -654,20 +693,54 @@ impl Inner {
             }
         }
         self.was_reset = true;
+        self.begin_episodes(mask);
         self.look_around(mask)
     }
 
+    fn snapshot(&self) -> Vec<u8> {
+        let batch = self.batch.as_deref().expect("checked at the door").snapshot();
+        let rollout = self.rollout.as_ref().map(|(player, rollout)| (player.clone(), rollout.snapshot()));
+        let header = Header {
+            autoreset: format!("{:?}", self.autoreset),
+            was_reset: self.was_reset,
+            steps: self.steps,
+            rollout: rollout.as_ref().map(|(player, bytes)| (player.clone(), bytes.len())),
+        };
+        let rollout = rollout.map_or_else(Vec::new, |(_, bytes)| bytes);
+        snapshot::encode(SNAPSHOT_KIND, &header, &[&batch, &rollout])
+    }
+
     fn restore(&mut self, bytes: &[u8], mask: Option<&[bool]>) -> phalanx_core::Result<()> {
-        let (header, batch): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
+        let (header, payload): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
         snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
+        let rollout_bytes = header.rollout.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let (batch, rollout) = payload
+            .len()
+            .checked_sub(rollout_bytes)
+            .map(|at| payload.split_at(at))
+            .ok_or_else(|| phalanx_core::Error::Snapshot("has a roll-out that is not there".to_owned()))?;
         match mask {
             None => {
-                self.batch_mut().restore(batch)?;
+                let own = self.batch_mut();
+                let before = header.rollout.is_some().then(|| own.snapshot());
+                own.restore(batch)?;
+                let restored = header.rollout.map(|(player, _)| {
+                    let mut begun = player.rollout(own)?;
+                    begun.restore(rollout).map(|()| (player, begun))
+                });
+                let restored = restored.transpose();
+                if let (Err(_), Some(before)) = (&restored, &before) {
+                    own.restore(before)?;
+                }
+                self.rollout = restored?;
                 (self.was_reset, self.steps) = (header.was_reset, header.steps);
             }
-            Some(mask) => self.batch_mut().restore_some(batch, mask)?,
+            Some(mask) => {
+                self.batch_mut().restore_some(batch, mask)?;
+                // A roll-out counts the steps of all together: now they are at different ones.
+                self.rollout = None;
+            }
         }
-        self.rollout = None;
         self.begin_episodes(mask);
         self.look_around(mask)
     }
@@ -685,12 +758,12 @@ impl Inner {
         name: &str,
         arguments: &[(String, String)],
     ) -> phalanx_core::Result<(&mut dyn Batch, &mut Rollout)> {
-        let key = format!("{name} {arguments:?}");
         let batch = self.batch.as_deref_mut().expect("checked at the door");
-        if self.rollout.as_ref().is_none_or(|(known, _)| *known != key) {
-            let arguments: Vec<_> = arguments.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            let policy = phalanx_core::policy::Policy::parse(name, &arguments, batch.spec())?;
-            self.rollout = Some((key, Rollout::new(policy, batch)));
+        let is_known = |player: &Player| player.policy == name && player.arguments == arguments;
+        if !self.rollout.as_ref().is_some_and(|(player, _)| is_known(player)) {
+            let player = Player { policy: name.to_owned(), arguments: arguments.to_vec() };
+            let rollout = player.rollout(batch)?;
+            self.rollout = Some((player, rollout));
         }
         let (_, rollout) = self.rollout.as_mut().expect("just made");
         Ok((batch, rollout))
@@ -701,6 +774,8 @@ impl Inner {
         self.was_reset = true;
         self.steps += steps * self.layout.num_envs as u64;
         self.any_done = false;
+        // When the current episodes began was not noted, so that their seconds count from here.
+        self.begin_episodes(None);
         self.look_around(None)
     }
 }
@@ -709,6 +784,15 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.leave_threads_of_other_processes();
     }
+}
+
+/// The seeds of `num_envs` environments, of which the first is given.
+fn seeds_from(first: u64, num_envs: usize) -> phalanx_core::Result<impl Iterator<Item = u64>> {
+    if first.checked_add(num_envs as u64 - 1).is_none() {
+        let allowed = format!("at most 2**64 - {num_envs}: environment i of {num_envs} has the seed s + i");
+        return Err(phalanx_core::Error::out_of_range("the seed", first, allowed));
+    }
+    Ok((0..num_envs as u64).map(move |i| first + i))
 }
 
 /// Refuses environments whose observations alone would not fit into memory.

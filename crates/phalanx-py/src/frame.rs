@@ -144,13 +144,20 @@ impl Hidden {
 }
 
 /// The memory of one step's results.
+///
+/// A fresh frame is the call's own until Python gets it as arrays. The one of `copy=False` has been Python's since it was
+/// made, and the engine writes to it without the interpreter's lock: that no other thread reads or writes those arrays
+/// during a call is what users promise who ask for `copy=False` (`PhalanxVectorEnv` and LIMITS.md say so). Writing elsewhere
+/// first would need no promise, but a copy of all observations, which is what they asked to be spared. A promise that is
+/// broken spoils numbers only: any bits are a number, the engine never reads the frame to go on, and flags, of which not all
+/// bits are values, are kept apart in [`Hidden`].
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     obs: *mut u8,
     flags: *mut u8,
 }
 
-// SAFETY: whoever has a frame has the only one to its memory, until Python gets it as arrays.
+// SAFETY: pointers to blocks that outlive the call, and only one call of an engine runs at a time.
 unsafe impl Send for Frame {}
 
 impl Frame {

@@ -25,11 +25,11 @@ pub(crate) struct Shown {
     constraints: Vec<String>,
     /// Whether two players move in turn.
     pub(crate) is_a_game: bool,
-    /// Whether one agent moves for both players.
-    plays_both: bool,
     /// Whose turn it is, 0 or 1, and whose it was before the step.
     turn: Vec<u8>,
     mover: Vec<u8>,
+    /// Where the last move was illegal.
+    fouls: Vec<bool>,
     /// Whether finished episodes are described.
     episode_stats: bool,
     /// When episodes began, and how many seconds the finished ones took.
@@ -51,9 +51,9 @@ impl Shown {
             final_masks: vec![false; cells],
             constraints: spec.constraints.iter().map(|constraint| constraint.name.to_string()).collect(),
             is_a_game,
-            plays_both: spec.options.iter().any(|option| option.name == "opponent" && option.value == "self_play"),
             turn: vec![0; if is_a_game { num_envs } else { 0 }],
             mover: vec![0; if is_a_game { num_envs } else { 0 }],
+            fouls: vec![false; if is_a_game { num_envs } else { 0 }],
             episode_stats,
             starts: vec![Instant::now(); timed],
             seconds: vec![0.0; timed],
@@ -89,6 +89,14 @@ impl Shown {
         }
     }
 
+    /// Notes which moves were illegal, by the masks of before the step.
+    pub(crate) fn look_for_fouls(&mut self, moves: &[i32]) {
+        let masks = self.masks.chunks_exact(self.mask_len.unwrap_or(1));
+        for ((foul, mask), action) in self.fouls.iter_mut().zip(masks).zip(moves) {
+            *foul = !mask[*action as usize];
+        }
+    }
+
     pub(crate) fn look_whose_turn(&mut self, obs: &[f32], dim: usize) {
         std::mem::swap(&mut self.mover, &mut self.turn);
         for (turn, row) in self.turn.iter_mut().zip(obs.chunks_exact(dim)) {
@@ -98,8 +106,8 @@ impl Shown {
 
     /// Rewards of both players for a step that paid `reward` to the one who moved.
     fn both_rewards(&self, env: usize, reward: f32) -> [f32; 2] {
-        // Who moves for both can only lose by an illegal move, by which nobody wins.
-        let other = if self.plays_both && reward < 0.0 { 0.0 } else { 0.0 - reward };
+        // By an illegal move its mover loses and nobody wins.
+        let other = if self.fouls[env] { 0.0 } else { 0.0 - reward };
         if self.mover[env] == 0 { [reward, other] } else { [other, reward] }
     }
 }

@@ -7,7 +7,7 @@ use phalanx_lab::Error;
 use phalanx_lab::format::format_number as short;
 use phalanx_lab::function;
 use phalanx_lab::machine::Machine;
-use phalanx_lab::memory::CountingAllocator;
+use phalanx_lab::memory;
 use phalanx_lab::record;
 use phalanx_lab::suite::{self, Against, BenchmarkResult, REPORT_VERSION, SystemInfo, category_stats, recommendations};
 use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -16,11 +16,13 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Counts what the engine and the agents take, which tuning predicts memory by; a step allocates nothing and so pays
-/// nothing.
+/// nothing. A program has one allocator, so a crate that takes this one as a library may have its own instead.
+#[cfg(feature = "counting-allocator")]
 #[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator::new();
+static ALLOCATOR: phalanx_lab::memory::CountingAllocator = phalanx_lab::memory::CountingAllocator::new();
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(feature = "counting-allocator")]
     ALLOCATOR.register();
     module.add_function(wrap_pyfunction!(benchmark, module)?)?;
     module.add_function(wrap_pyfunction!(time_calls, module)?)?;
@@ -30,6 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_info, module)?)?;
     module.add_function(wrap_pyfunction!(format_number, module)?)?;
     module.add_function(wrap_pyfunction!(allocations, module)?)?;
+    module.add_function(wrap_pyfunction!(allocated_bytes, module)?)?;
     Ok(())
 }
 
@@ -75,18 +78,12 @@ fn benchmark(
     Ok(serde_json::to_string(&result).expect("plain data"))
 }
 
-/// The times of each of `runs` calls, with their statistics.
+/// The times of each of `runs` calls, with their statistics; what a call raises ends it.
 #[pyfunction]
 fn time_calls(func: &Bound<'_, PyAny>, runs: usize) -> PyResult<String> {
-    let mut failed = None;
-    let times = function::time_fn(
-        || match (&failed, func.call0().and_then(|result| func.py().check_signals().map(|()| result))) {
-            (None, Err(error)) => failed = Some(error),
-            (_, result) => drop(result),
-        },
-        runs,
-    );
-    failed.map_or_else(|| Ok(serde_json::to_string(&times).expect("plain data")), Err)
+    let call = || func.call0().and_then(|result| func.py().check_signals().map(|()| result));
+    let times = function::try_time_fn(call, runs)?;
+    Ok(serde_json::to_string(&times).expect("plain data"))
 }
 
 /// Results against the stored ones of the same names, by name; `same_machine` says whether that means anything.
@@ -143,8 +140,14 @@ fn format_number(number: f64) -> String {
     short(number)
 }
 
-/// Allocations of this module so far, for the test that a step makes none.
+/// Allocations of this module so far, for the test that a step makes none; none are told where they are not counted.
 #[pyfunction]
-fn allocations() -> u64 {
-    ALLOCATOR.counts().allocations
+fn allocations() -> Option<u64> {
+    memory::allocator().map(|allocator| allocator.counts().allocations)
+}
+
+/// Bytes that this module has allocated and not freed, for the tests that nothing leaks.
+#[pyfunction]
+fn allocated_bytes() -> Option<u64> {
+    memory::allocator().map(|allocator| allocator.counts().live_bytes)
 }

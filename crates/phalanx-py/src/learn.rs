@@ -6,7 +6,7 @@ use std::time::Instant;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use phalanx_lab::build_info::Git;
 use phalanx_lab::machine::Machine;
-use phalanx_learn::run::checkpoint::{Checkpoint, step_name};
+use phalanx_learn::run::checkpoint::{Checkpoint, FINAL, path_of, step_name};
 use phalanx_learn::run::directory::load_run;
 use phalanx_learn::run::episodes::{Actions, Episode};
 use phalanx_learn::state::{Array, Data, State};
@@ -35,6 +35,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resume_run, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate_agent, module)?)?;
     module.add_function(wrap_pyfunction!(read_run, module)?)?;
+    module.add_function(wrap_pyfunction!(read_results, module)?)?;
     Ok(())
 }
 
@@ -157,12 +158,12 @@ pub(crate) struct AgentState(Checkpoint);
 #[pymethods]
 impl AgentState {
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Self> {
-        Checkpoint::read(&path).map(Self).map_err(raised)
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| Checkpoint::read(&path)).map(Self).map_err(raised)
     }
 
-    fn save(&self, path: PathBuf) -> PyResult<()> {
-        self.0.write(&path).map_err(raised)
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.0.write(&path)).map_err(raised)
     }
 
     #[getter]
@@ -219,12 +220,12 @@ pub(crate) struct Trained(TrainingResults);
 #[pymethods]
 impl Trained {
     #[staticmethod]
-    fn load(folder: PathBuf) -> PyResult<Self> {
-        TrainingResults::load(&folder).map(Self).map_err(raised)
+    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        py.detach(|| TrainingResults::load(&folder)).map(Self).map_err(raised)
     }
 
-    fn save(&self, folder: PathBuf) -> PyResult<()> {
-        self.0.save(&folder).map_err(raised)
+    fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+        py.detach(|| self.0.save(&folder)).map_err(raised)
     }
 
     #[getter]
@@ -438,13 +439,25 @@ fn train(
 
 /// Goes on with a run from its last complete checkpoint.
 #[pyfunction]
-fn resume_run(py: Python<'_>, run: PathBuf, threads: Option<usize>, callback: Option<Py<PyAny>>) -> PyResult<Ended> {
+fn resume_run(
+    py: Python<'_>,
+    run: PathBuf,
+    steps_per_env: Option<u64>,
+    threads: Option<usize>,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<Ended> {
     let mut watcher = Watcher::new(callback);
     let name = load_run(&run).map_err(raised)?.config.env.name;
     Registered::find(&name).map_err(raised_by_workbench)?;
     let trained = py.detach(|| {
         let environments = Registered::find(&name).expect("it was found");
-        let options = TrainOptions { threads, host: host(), observer: Some(&mut watcher), ..TrainOptions::default() };
+        let options = TrainOptions {
+            steps_per_env,
+            threads,
+            host: host(),
+            observer: Some(&mut watcher),
+            ..TrainOptions::default()
+        };
         resume(&run, &environments, options)
     });
     ended(py, trained, watcher)
@@ -524,22 +537,33 @@ fn read_run(
     run: PathBuf,
     checkpoint: Option<&str>,
 ) -> PyResult<(PyConfig, Option<AgentState>, Option<String>)> {
-    let found = load_run(&run).map_err(raised)?;
-    for warning in &found.warnings {
-        warn(py, warning)?;
-    }
-    let state = match checkpoint {
-        Some(name) => Some(found.load_checkpoint(name).map_err(raised)?),
-        None => {
-            let last = found.last_checkpoint().map_err(raised)?;
-            if let Some(last) = &last {
-                for why in &last.passed_over {
-                    warn(py, &format!("{why}; taking the one before"))?;
-                }
-            }
-            last.map(|last| last.checkpoint)
-        }
+    let read = || {
+        let found = load_run(&run)?;
+        let mut warnings = found.warnings.clone();
+        let state = match checkpoint {
+            Some(name) => Some(found.load_checkpoint(name)?),
+            None => found.last_checkpoint()?.map(|last| {
+                warnings.extend(last.passed_over.iter().map(|why| format!("{why}; taking the one before")));
+                last.checkpoint
+            }),
+        };
+        Ok((found, state, warnings))
     };
+    let (found, state, warnings) = py.detach(read).map_err(raised)?;
+    warnings.iter().try_for_each(|warning| warn(py, warning))?;
     let metadata = found.metadata.as_ref().map(|metadata| serde_json::to_string(metadata).expect("plain data"));
     Ok((PyConfig(found.config), state.map(AgentState), metadata))
+}
+
+/// What came out of a run; none if it did not come to its end or stored no agent.
+#[pyfunction]
+fn read_results(py: Python<'_>, run: PathBuf) -> PyResult<Option<Trained>> {
+    let read = || {
+        let found = load_run(&run)?;
+        // What is damaged counts as missing there, with a warning; here it is to be told apart.
+        let is_over = found.results.is_some() || !found.warnings.is_empty();
+        let has_agent = path_of(&found.directory.checkpoints(), FINAL).exists();
+        (is_over && has_agent).then(|| TrainingResults::load(&run)).transpose()
+    };
+    Ok(py.detach(read).map_err(raised)?.map(Trained))
 }

@@ -7,8 +7,9 @@
 //! its random numbers are functions of its seed. What a process has once, for all of them:
 //!
 //! - the counts of the allocator (`lab`), atomic, which only tests and the lab's memory figures read;
-//! - tables that are computed when they are first needed and never change (the perfect moves of tic-tac-toe), and the list
-//!   of environments, which is constant;
+//! - tables that are computed when they are first needed and never change (the perfect moves of tic-tac-toe);
+//! - the list of environments, behind a lock: a crate with environments of its own adds to it when its module is loaded, and
+//!   an entry never changes;
 //! - per thread, whether a thread is at work in a pool, so that pools do not wait for each other;
 //! - the lab's open logs, of which a process of Python has none unless it asks for one;
 //! - the module's classes and interned names, and NumPy's table of functions, which PyO3 and `numpy` fill once under

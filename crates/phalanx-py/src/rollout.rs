@@ -37,8 +37,7 @@ pub(crate) fn run<'py>(
         return Err(PyValueError::new_err(format!("{what} is 0, but must be at least 1")));
     }
     let result = PyDict::new(py);
-    let constraints = inner.batch()?.spec().constraints.len();
-    let mut told = Told { stats: EpisodeStats::default(), violations: vec![0; constraints] };
+    let stats;
     let start = Instant::now();
     let mut made = 0;
     if actions.is_none() && !record {
@@ -62,8 +61,7 @@ pub(crate) fn run<'py>(
         }
         let rollout = inner.rollout_of(policy, arguments).map_err(to_python)?.1;
         result.set_item("checksum", format!("{:016x}", rollout.checksum()))?;
-        told.stats = rollout.take_stats();
-        told.violations = told.stats.violations()[..told.violations.len()].to_vec();
+        stats = rollout.take_stats();
     } else {
         if inner.autoreset() != Autoreset::SameStep {
             return Err(PyValueError::new_err(format!(
@@ -75,11 +73,16 @@ pub(crate) fn run<'py>(
         if let Some(actions) = actions {
             let spec = inner.batch()?.spec();
             let mut buffer = ActionBuffer::new(spec);
+            // With the interpreter's lock, under which nobody writes to the array; all else is done without it.
             buffer.read(actions, spec, &[steps, n])?;
-            buffer.check(spec, steps, n)?;
+            inner.run(py, |inner| buffer.check(inner.batch_mut().spec(), steps, n))?;
             given = Some(buffer);
         }
-        let mut tape = Tape::new(inner, steps, record)?;
+        if record {
+            check_room(&inner.layout, inner.batch()?.spec(), steps)?;
+        }
+        let mut tape = inner.run(py, |inner| Tape::new(inner, steps, record))?;
+        let earlier = *inner.batch()?.stats();
         // Whether a move is legal shows only when it is made; then all that went before is undone.
         let masked = given.is_some() && inner.batch()?.spec().action_mask == ActionMask::Binding;
         let before = masked.then(|| inner.batch().map(Batch::snapshot)).transpose()?;
@@ -89,7 +92,7 @@ pub(crate) fn run<'py>(
                 let mut step = made;
                 while step < end && (step == made || start.elapsed() < PATIENCE) {
                     let policy = given.as_ref().map_or(Decider::Policy(policy, arguments), Decider::Given);
-                    if let Err(error) = tape.step(inner, step, policy, &mut told) {
+                    if let Err(error) = tape.step(inner, step, policy) {
                         if let Some(before) = &before {
                             inner.batch_mut().restore(before)?;
                         }
@@ -104,13 +107,14 @@ pub(crate) fn run<'py>(
                 return Err(interrupt);
             }
         }
+        stats = inner.batch()?.stats().since(&earlier);
         if record {
             tape.into_arrays(&result, steps, given, inner.batch()?.spec())?;
         }
     }
     let wall = start.elapsed().as_secs_f64();
     inner.run(py, |inner| inner.catch_up(made as u64))?;
-    describe(inner.batch()?, &told, &result)?;
+    describe(inner.batch()?.spec(), &stats, &result)?;
     result.set_item("steps", steps)?;
     result.set_item("num_envs", n)?;
     result.set_item("scan_chunk_size", chunk)?;
@@ -161,13 +165,7 @@ fn check_room(layout: &Layout, spec: &EnvSpec, steps: usize) -> PyResult<()> {
 }
 
 /// What the episodes of a roll-out came to.
-struct Told {
-    stats: EpisodeStats,
-    violations: Vec<u64>,
-}
-
-fn describe(batch: &dyn Batch, told: &Told, result: &Bound<'_, PyDict>) -> PyResult<()> {
-    let (spec, stats) = (batch.spec(), &told.stats);
+fn describe(spec: &EnvSpec, stats: &EpisodeStats, result: &Bound<'_, PyDict>) -> PyResult<()> {
     let put = |name: &str, spread: Option<MeanStd>| {
         result.set_item(format!("{name}_mean"), spread.map(|spread| spread.mean))?;
         result.set_item(format!("{name}_std"), spread.map(|spread| spread.std))
@@ -178,7 +176,7 @@ fn describe(batch: &dyn Batch, told: &Told, result: &Bound<'_, PyDict>) -> PyRes
     if !spec.constraints.is_empty() {
         put("cost", stats.costs())?;
         let violations = PyDict::new(result.py());
-        for (constraint, steps) in spec.constraints.iter().zip(&told.violations) {
+        for (constraint, steps) in spec.constraints.iter().zip(stats.violations()) {
             violations.set_item(constraint.name.as_ref(), steps)?;
         }
         result.set_item("violations", violations)?;
@@ -221,15 +219,13 @@ struct Tape {
 }
 
 impl Tape {
-    fn new(inner: &Inner, steps: usize, records: bool) -> PyResult<Self> {
-        let (batch, layout) = (inner.batch()?, inner.layout.clone());
+    fn new(inner: &mut Inner, steps: usize, records: bool) -> phalanx_core::Result<Self> {
+        let layout = inner.layout.clone();
+        let batch = inner.batch_mut();
         let spec = batch.spec();
-        if records {
-            check_room(&layout, spec, steps)?;
-        }
         let (n, rows) = (layout.num_envs, if records { steps } else { 1 });
         let mut obs = ObsVec::new(layout.element, (rows + usize::from(records)) * n * layout.dim);
-        batch.observe_into(obs.rows(0, n * layout.dim)).map_err(to_python)?;
+        batch.observe_into(obs.rows(0, n * layout.dim))?;
         Ok(Self {
             obs,
             rewards: vec![0.0; rows * n],
@@ -245,13 +241,7 @@ impl Tape {
         })
     }
 
-    fn step(
-        &mut self,
-        inner: &mut Inner,
-        step: usize,
-        decider: Decider<'_>,
-        told: &mut Told,
-    ) -> phalanx_core::Result<()> {
+    fn step(&mut self, inner: &mut Inner, step: usize, decider: Decider<'_>) -> phalanx_core::Result<()> {
         let (n, dim) = (self.layout.num_envs, self.layout.dim);
         let row = if self.records { step } else { 0 };
         let here = row * n..(row + 1) * n;
@@ -283,15 +273,6 @@ impl Tape {
         batch.step_into(actions, out)?;
         let ends: Vec<usize> =
             (0..n).filter(|env| self.terminated[here.start + env] | self.truncated[here.start + env]).collect();
-        for &env in &ends {
-            let cost = self.hidden.final_costs.get(env).copied().unwrap_or(0);
-            told.stats.add(self.hidden.final_returns[env], self.hidden.final_lengths[env], cost);
-        }
-        for violated in &self.hidden.violations {
-            for (i, count) in told.violations.iter_mut().enumerate() {
-                *count += u64::from(violated >> i & 1);
-            }
-        }
         if self.records {
             for (cost, violated) in self.costs.iter_mut().skip(here.start).zip(&self.hidden.violations) {
                 *cost = violated.count_ones();
@@ -328,7 +309,7 @@ impl Tape {
         result.set_item("terminations", self.terminated.into_pyarray(py).reshape([steps, n])?)?;
         result.set_item("truncations", self.truncated.into_pyarray(py).reshape([steps, n])?)?;
         if !self.costs.is_empty() {
-            let costs: Vec<f64> = self.costs.iter().map(|cost| f64::from(*cost)).collect();
+            let costs: Vec<f64> = py.detach(|| self.costs.iter().map(|cost| f64::from(*cost)).collect());
             result.set_item("costs", costs.into_pyarray(py).reshape([steps, n])?)?;
         }
         let components = match &spec.action {

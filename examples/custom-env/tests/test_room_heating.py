@@ -37,6 +37,28 @@ def test_it_is_an_environment_of_gymnasium():
     assert isinstance(envs.unwrapped, phalanx.vector.PhalanxVectorEnv)
 
 
+def test_it_brings_no_allocator():
+    """A program has one: a crate of your own may choose it, so the library leaves the choice."""
+    assert room_heating._room_heating.allocations() is None and phalanx._phalanx.allocations() > 0
+
+
+def test_roll_outs_of_it_are_tuned(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    envs = room_heating.make_vec(num_envs=4)
+    envs.reset(seed=0)
+    assert phalanx.rollout(envs, 100, auto_tune=True).steps == 100
+
+
+def test_episodes_of_it_are_exported(tmp_path, monkeypatch):
+    export = pytest.importorskip("phalanx.minari").export
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    envs = room_heating.make_vec(num_envs=4, autoreset_mode="SameStep")
+    envs.reset(seed=0)
+    recorded = phalanx.rollout(envs, 600, record=True)
+    dataset = export("room/heating-random-v0", "room_heating/RoomHeating-v0", recorded)
+    assert dataset.total_episodes == recorded.episodes > 0
+
+
 def test_it_does_not_disturb_the_environments_of_phalanx():
     assert "RoomHeating-v0" not in phalanx.env_ids()
     assert "RoomHeating-v0" in room_heating._room_heating.env_ids()

@@ -7,7 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import ArrayConversion, NumpyToTorch  # noqa: E402
+from helpers import same, sync  # noqa: E402
 
 import phalanx  # noqa: E402
 
@@ -25,13 +27,49 @@ def test_c5_dense_finals_go_to_torch(rng):
     assert ends > 10
 
 
-def test_h1_array_conversion():
-    import numpy
+def plain(value):
+    """Tensors as arrays, in infos too."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    return value.numpy() if isinstance(value, torch.Tensor) else value
 
-    env = ArrayConversion(phalanx.make_vec("CartPole-v1", 2), env_xp=numpy, target_xp=torch)
-    obs, _ = env.reset(seed=0)
-    assert isinstance(obs, torch.Tensor)
-    env.step(torch.zeros(2, dtype=torch.int64))
+
+CONVERSIONS = {
+    "NumpyToTorch": NumpyToTorch,
+    "ArrayConversion": lambda env: ArrayConversion(env, env_xp=np, target_xp=torch),
+}
+
+
+# SAME_STEP has last observations as objects, which no tensor holds (C5): `test_c5` shows what there is for it.
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_h1_conversions_give_what_they_give_over_sync_vector_env(name, mode, rng):
+    wrap, limit = CONVERSIONS[name], {"max_episode_steps": 30}
+    ours = wrap(phalanx.make_vec("CartPole-v1", 3, autoreset_mode=mode, **limit))
+    theirs = wrap(sync("CartPole-v1", 3, mode, **limit))
+    a, b = ours.reset(seed=0), theirs.reset(seed=0)
+    ends = 0
+    for _ in range(200):
+        assert torch.equal(a[0], b[0]) and same(plain(a[-1]), plain(b[-1]))
+        actions = torch.from_numpy(rng.integers(2, size=3))
+        a, b = ours.step(actions), theirs.step(actions)
+        for part in range(4):
+            assert isinstance(a[part], torch.Tensor) and torch.equal(a[part], b[part].to(a[part].dtype))
+        done = (a[2] | a[3]).numpy()
+        ends += int(done.sum())
+        if mode == AutoresetMode.DISABLED and done.any():
+            # Each has a dict of its own: Gymnasium's environment takes the mask out of it.
+            a, b = (env.reset(options={"reset_mask": done.copy()}) for env in (ours, theirs))
+    assert ends > 10
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_c5_last_observations_as_objects_do_not_become_tensors(name):
+    env = CONVERSIONS[name](phalanx.make_vec("CartPole-v1", 3, autoreset_mode="SameStep", max_episode_steps=3))
+    env.reset(seed=0)
+    with pytest.raises((TypeError, BufferError)):
+        for _ in range(3):
+            env.step(torch.zeros(3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("copy", [True, False])

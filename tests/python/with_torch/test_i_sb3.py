@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 )
 
 import phalanx  # noqa: E402
-from phalanx.sb3 import check_sb3_vecenv  # noqa: E402
+from phalanx.sb3 import PhalanxVecEnv, check_sb3_vecenv  # noqa: E402
 
 
 def make(env_id="CartPole-v1", num_envs=4, **kwargs):
@@ -153,6 +153,117 @@ def test_i6_seeds_apply_once():
     second = env.reset()
     env.seed(7)
     assert np.array_equal(env.reset(), first) and not np.array_equal(first, second)
+
+
+def test_i6_options_apply_once(monkeypatch):
+    env, seen = make(), []
+    reset = env.env.reset
+    monkeypatch.setattr(env.env, "reset", lambda **keywords: seen.append(keywords["options"]) or reset(**keywords))
+    env.set_options({"zzz": 1})
+    for _ in range(2):
+        env.reset()
+    env.set_options([{"zzz": 2}] * 4)
+    env.reset()
+    assert [told or None for told in seen] == [{"zzz": 1}, None, {"zzz": 2}]
+
+
+class Misleading(PhalanxVecEnv):
+    """One of ours with one thing turned wrong by a subclass."""
+
+    def __init__(self):
+        super().__init__(phalanx.make_vec("CartPole-v1", 3, autoreset_mode="SameStep"))
+
+
+class SeedsForEver(Misleading):
+    def _reset_seeds(self):
+        pass
+
+
+class IgnoresSeeds(Misleading):
+    def reset(self):
+        self._reset_seeds()
+        return super().reset()
+
+
+class OneSeedForAll(Misleading):
+    def seed(self, seed=None):
+        super().seed(seed)
+        return [seed] * self.num_envs
+
+
+class OptionsForEver(Misleading):
+    def _reset_options(self):
+        pass
+
+
+class OneInfoForAll(Misleading):
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        return obs, rewards, dones, [infos[0]] * 3
+
+
+class SameInfosInEachStep(Misleading):
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        self.kept = getattr(self, "kept", [{} for _ in infos])
+        for old, new in zip(self.kept, infos):
+            old.clear()
+            old.update(new)
+        return obs, rewards, dones, self.kept
+
+
+class NoLastObservation(Misleading):
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        for info in infos:
+            info.pop("terminal_observation", None)
+        return obs, rewards, dones, infos
+
+
+class NoTimeLimit(Misleading):
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        for info in infos:
+            info.pop("TimeLimit.truncated")
+        return obs, rewards, dones, infos
+
+
+class OneBuffer(Misleading):
+    def step_wait(self):
+        obs, *rest = super().step_wait()
+        self.buffer = getattr(self, "buffer", obs)
+        self.buffer[:] = obs
+        return self.buffer, *rest
+
+
+class RewardsInDouble(Misleading):
+    def step_wait(self):
+        obs, rewards, *rest = super().step_wait()
+        return obs, rewards.astype(np.float64), *rest
+
+
+class HasEverything(Misleading):
+    def get_attr(self, attr_name, indices=None):
+        return [None] * self.num_envs
+
+
+MISLEADING = {
+    SeedsForEver: "only the next reset may use it", IgnoresSeeds: "the next reset must use it",
+    OneSeedForAll: r"s \+ i", OptionsForEver: "set_options", OneInfoForAll: "distinct dicts",
+    SameInfosInEachStep: "in each step anew", NoLastObservation: "terminal_observation", NoTimeLimit: "TimeLimit",
+    OneBuffer: "must survive", RewardsInDouble: "rewards", HasEverything: "AttributeError",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MISLEADING, ids=lambda kind: kind.__name__)
+def test_i9_our_checker_catches_what_would_mislead(kind):
+    with pytest.raises(AssertionError, match=MISLEADING[kind]):
+        check_sb3_vecenv(kind())
+
+
+def test_i9_what_is_no_vecenv_is_caught():
+    with pytest.raises(AssertionError, match="it is no VecEnv"):
+        check_sb3_vecenv(phalanx.make_vec("CartPole-v1", 2))
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ ENV_ID = "RoomHeating-v0"
 class RoomHeatingVectorEnv(PhalanxVectorEnv):
     """The vector environment of Phalanx, over our engine."""
 
-    engine_class = _room_heating.Engine
+    native = _room_heating
 
 
 class RoomHeatingEnv(PhalanxEnv):
     """The single environment of Phalanx, over our engine."""
 
-    engine_class = _room_heating.Engine
+    native = _room_heating
 
 
 def make_vec(env_id: str = ENV_ID, num_envs: int = 1, **kwargs: Any) -> RoomHeatingVectorEnv:
