@@ -11,7 +11,7 @@
 //! | 13 | nothing can be compared with the baseline |
 //! | 14 | the sides of a comparison computed different things |
 //! | 130 | Ctrl-C ended a measurement or a training; one line on stderr says where the part is that was done |
-//! | 143 | the same, by SIGTERM, of a training |
+//! | 143, 129 | the same, by SIGTERM or SIGHUP, of a training |
 
 /// Tells the user something on standard error, if anyone listens: other than by `eprintln!`, one who has hung up ends
 /// nothing.

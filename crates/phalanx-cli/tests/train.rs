@@ -308,11 +308,17 @@ fn a_table_killed_at_any_moment_goes_on_to_the_same_bits() {
     }
 }
 
-/// Ctrl-C and SIGTERM end a run soon and in order; while it lasts nobody else can go on with it.
+/// Ctrl-C, SIGTERM and a closed terminal end a run soon and in order; while it lasts nobody else can go on with it.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_says_how_it_goes_on() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    // Tests that are to survive a closed terminal themselves (`nohup`) hand that down.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let heeds_hang_up = status
+        .lines()
+        .any(|line| line.starts_with("SigIgn:") && line.ends_with(['0', '2', '4', '6', '8', 'a', 'c', 'e']));
+    let hang_up = heeds_hang_up.then_some(("-HUP", 129));
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)].into_iter().chain(hang_up) {
         let folder = tempfile::tempdir().unwrap();
         let endless = ["env=CartPole-v1", "agent=ppo", "run.total_timesteps=1e12", "run.eval_frequency=0"];
         let child = begin(folder.path(), &endless);

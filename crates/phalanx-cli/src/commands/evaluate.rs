@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use phalanx_learn::trainer::batch_config;
+use phalanx_learn::trainer::{batch_config, check_env};
 use phalanx_learn::{Environments, EvalOptions, EvaluationSummary, evaluate, load_run};
 use phalanx_workbench::Registered;
 use serde::Serialize;
@@ -101,6 +101,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     let mut monitoring = args.monitor.start(config.run.eval_rollouts)?;
     // All episodes step together; nobody knows when the longest will end, but it is no longer than this.
     let episodes = u64::from(args.episodes);
+    check_env(&config, &environments)?;
     let sample = environments.batch(&batch_config(&config)?)?;
     let longest = config.run.eval_max_steps.unwrap_or(u64::MAX).min(sample.spec().max_steps.into());
     let mut progress = Progress::new("evaluate", longest.saturating_mul(episodes), args.quiet);

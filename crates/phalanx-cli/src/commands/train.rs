@@ -17,7 +17,7 @@ use phalanx_learn::{
 };
 use phalanx_workbench::Registered;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::args::count;
@@ -85,7 +85,9 @@ pub(crate) struct Stop(Arc<AtomicUsize>);
 impl Stop {
     pub(crate) fn on_signals() -> Result<Self, Failure> {
         let (stop, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGINT, SIGTERM] {
+        // A terminal that is closed hangs up.
+        let hang_up = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
             // In this order: the first signal finds `again` unset, and sets it.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))
                 .and_then(|_| flag::register(signal, Arc::clone(&again)))
@@ -99,6 +101,13 @@ impl Stop {
     pub(crate) fn signal(&self) -> Option<u8> {
         Some(self.0.load(Ordering::Relaxed) as u8).filter(|signal| *signal > 0)
     }
+}
+
+/// Whether this program was started to live on after a signal, as `nohup` does; where nobody can tell it was.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// What this program knows of itself and its machine.

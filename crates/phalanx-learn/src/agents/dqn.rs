@@ -24,11 +24,10 @@ use super::q_network::{Explorer, Loss, Plan, TileScratch, best};
 use super::replay::{Replay, Shape};
 use crate::error::{Error, Result};
 use crate::learner::{Greedy, Learner, Length, Report};
-use crate::memory::Bytes;
 use crate::nn::{Layer, Schedule};
 use crate::run::settings::{
-    Section, any, at_least_one, check_keys, choice, layers, not_negative, optional, part, positive, section, share,
-    steps_of_return,
+    Section, any, at_least_one, check_keys, choice, layers, not_negative, optional, part, positive, rows_of_batch,
+    section, share, steps_of_return,
 };
 use crate::stages::Stage;
 use crate::state::{Data, State};
@@ -69,7 +68,7 @@ section! {
         /// comes to other bits, but its checkpoints are small.
         save_buffer in "run": bool = true, any;
         /// Transitions of an update. 128.
-        batch_size in "run": usize = 128, at_least_one;
+        batch_size in "run": usize = 128, rows_of_batch;
         /// Share of the online weights in a target update. 1.
         tau: f64 = 1.0, part;
         /// Steps between target updates. 500.
@@ -161,7 +160,6 @@ impl Dqn {
         let num_envs = world.num_envs();
         let length = Length { num_envs, steps_per_env };
         config.check(length)?;
-        Bytes::of::<u32>(&[config.batch_size]).require("run.batch_size", config.batch_size, "a batch")?;
         let shape = Shape {
             capacity: config.buffer_size,
             num_envs,
@@ -393,7 +391,10 @@ mod tests {
             message(DqnConfig { exploration_steps: Some(10), ..default() }),
             "agent.exploration_fraction and agent.exploration_steps are both given: give one of them"
         );
-        assert_eq!(message(DqnConfig { batch_size: 0, ..default() }), "run.batch_size is 0, but must be at least 1");
+        assert_eq!(
+            message(DqnConfig { batch_size: 0, ..default() }),
+            "run.batch_size is 0, but must be from 1 to 1000000"
+        );
         assert!(message(DqnConfig { hidden: vec![3, 0], ..default() }).starts_with("agent.hidden is [3, 0], but must"));
         assert_eq!(message(DqnConfig { tau: f64::NAN, ..default() }), "agent.tau is nan, but must be a finite number");
         assert!(message(DqnConfig { buffer_size: 1 << 32, ..default() }).starts_with("run.buffer_size is 4294967296,"));
@@ -409,7 +410,10 @@ mod tests {
             let found = message(config);
             assert!(found.starts_with(expected) && found.contains("would take"), "{found}");
         };
-        begins(DqnConfig { batch_size: usize::MAX, ..small() }, "run.batch_size is 18446744073709551615, but a batch");
+        begins(
+            DqnConfig { batch_size: 1_000_001, ..small() },
+            "run.batch_size is 1000001, but must be from 1 to 1000000",
+        );
         begins(DqnConfig { hidden: vec![1 << 40, 1 << 40], ..small() }, "agent.hidden is [1099511627776,");
         assert_eq!(
             message(DqnConfig { n_step: 1_000_001, ..small() }),

@@ -67,7 +67,9 @@ impl RunDirectory {
     }
 
     fn with_config(path: PathBuf, config: &Config) -> Result<Self> {
-        files::replace_quickly(&path.join(CONFIG), config.to_toml().as_bytes())?;
+        let written = files::replace_quickly(&path.join(CONFIG), config.to_toml().as_bytes());
+        // A folder without a configuration is of no use to anybody.
+        written.inspect_err(|_| drop(fs::remove_dir(&path)))?;
         Ok(Self { path })
     }
 

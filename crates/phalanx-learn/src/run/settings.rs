@@ -170,6 +170,11 @@ pub(crate) fn epochs(value: &usize) -> Complaint {
     (!(1..=10_000).contains(value)).then_some("from 1 to 10000")
 }
 
+/// Rows of a batch. More would be learnt from for so long that nobody could end a run in between.
+pub(crate) fn rows_of_batch(value: &usize) -> Complaint {
+    (!(1..=1_000_000).contains(value)).then_some("from 1 to 1000000")
+}
+
 /// Steps of a return. Longer than any episode that is looked at as a whole.
 pub(crate) fn steps_of_return(value: &usize) -> Complaint {
     (!(1..=1_000_000).contains(value)).then_some("from 1 to 1000000")

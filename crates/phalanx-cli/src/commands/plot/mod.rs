@@ -197,26 +197,22 @@ fn read(args: &PlotArgs) -> Result<Vec<Curve>, Failure> {
         let (mut found, mut runs) = (0, Vec::new());
         search(given, DEPTH, &mut runs);
         runs.sort();
-        let mut last_failure = None;
+        let mut failures = Vec::new();
         for run in &runs {
             match curve(args, run) {
                 Ok(curve) => {
                     curves.push(curve);
                     found += 1;
                 }
-                Err(failure) => {
-                    say!("warning: left out: {failure}");
-                    last_failure = Some(failure);
-                }
+                Err(failure) => failures.push(failure),
             }
         }
-        match (found, last_failure) {
-            (0, Some(failure)) => return Err(failure),
-            (0, None) => {
-                return Err(Failure::input(format!("{} is no run, and there is none in it", given.display())));
-            }
-            _ => {}
+        if found == 0 {
+            let none = || Failure::input(format!("{} is no run, and there is none in it", given.display()));
+            // What is wrong with all is most likely wrong with what was asked for: one of them says it.
+            return Err(failures.pop().unwrap_or_else(none));
         }
+        failures.iter().for_each(|failure| say!("warning: left out: {failure}"));
     }
     // The same run twice would pass for two seeds.
     let mut different: Vec<Curve> = Vec::with_capacity(curves.len());
