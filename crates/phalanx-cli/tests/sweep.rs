@@ -97,9 +97,7 @@ fn an_interrupted_sweep_goes_on_without_repeating_what_is_finished() {
     assert!(refused.contains("sweeps/small is being worked on by another process"), "{refused}");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let ended = child.wait().unwrap();
-    if ended.code() == Some(130) {
-        assert!(!sweep.join("results.csv").exists());
-    }
+    assert!(ended.code() == Some(130) && !sweep.join("results.csv").exists(), "{ended}");
     let first = sweep.join("runs/c0000-s1/run_metadata.json");
     let before = fs::read_to_string(&first).unwrap();
     let resumed = json(folder.path(), &["sweep", "--resume", "sweeps/small", "--json", "--quiet"]);
@@ -183,6 +181,9 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         ("seeds", "method = \"gird\"\nseeds", "did you mean 'grid'"),
         ("[1e-3, 1e-5]", "[]", "is an empty list"),
         ("[1e-3, 1e-5]", "[1e-3, -1]", "agent.learning_rate is -1, but must be above 0"),
+        // Refused by its number, not when the memory is full.
+        ("[1e-3, 1e-5]", "{ uniform = [0.1, 1], points = 1_000_000_000_000 }", "make more than 100000 runs"),
+        ("agent.learning_rate = [1e-3, 1e-5]", "agent.num_epochs = { integer = [1, 1_000_000_000_000] }", "more than"),
         ("agent.learning_rate", "agent.learning_rat", "did you mean 'learning_rate'"),
         ("\"CartPole-v1\"", "\"CartPole-v2\"", "did you mean 'CartPole-v1'"),
         ("num_envs = 8", "num_envs = 4096", "must be at least run.num_envs = 4096"),

@@ -58,6 +58,34 @@ fn a_run_leaves_what_the_reference_lists_and_can_be_evaluated() {
     assert!(quiet.status.success() && quiet.stderr.is_empty() && !quiet.stdout.is_empty());
 }
 
+/// Every agent is stored as it was when it was last judged: with all that it had learnt, in the midst of what tables
+/// merge or a buffer holds, and from start states of its own if there are such.
+#[test]
+fn the_last_evaluation_can_be_played_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cart_pole, games) = ("env=CartPole-v1", "env=TicTacToe-v0");
+    for (env, agent, more) in [
+        (cart_pole, "agent=pqn", &[][..]),
+        (cart_pole, "agent=dqn", &["agent.learning_starts=500"]),
+        (cart_pole, "agent=dqn", &["agent.learning_starts=500", "run.save_buffer=false"]),
+        // Fewer transitions than between two merges, and some more.
+        (games, "agent=q_learning", &["agent.shards=2"]),
+        (games, "agent=double_q", &["agent.shards=4", "agent.steps_per_sync=3000"]),
+        (games, "agent=sarsa", &["agent.shards=1"]),
+        (games, "agent=q_learning", &["agent.deterministic=false", "run.threads=2"]),
+        (games, "agent=q_learning", &["agent.deterministic=false", "agent.shared=false", "agent.num_workers=3"]),
+    ] {
+        for fresh in ["false", "true"] {
+            let fresh_starts = format!("run.eval_fresh_starts={fresh}");
+            let length =
+                ["run.total_timesteps=20000", "run.num_envs=64", "run.eval_frequency=100", "run.eval_rollouts=50"];
+            let (path, document) = train(folder.path(), &[&[env, agent, &fresh_starts], &length[..], more].concat());
+            let again = json(folder.path(), &["evaluate", path.to_str().unwrap(), "--json", "--episodes", "50"]);
+            assert_eq!(again["mean_return"], document["final_eval_return_mean"], "{agent} {more:?} {fresh_starts}");
+        }
+    }
+}
+
 /// Every agent tells of the stages it has, and learns the same.
 #[test]
 fn a_profile_says_where_the_time_went() {
@@ -157,13 +185,35 @@ fn events(run: &Path) -> Vec<serde_json::Map<String, Value>> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What does not depend on the clock: the agent, the results and the log.
-fn outcome(run: &Path) -> (Vec<u8>, Vec<u8>, Vec<serde_json::Map<String, Value>>) {
+/// The rows of the other form of a log, each cell that is not empty under its tag. The order of the columns is that in
+/// which tags came up.
+fn table(run: &Path) -> Vec<serde_json::Map<String, Value>> {
+    let text = fs::read_to_string(run.join("metrics.csv")).unwrap();
+    let mut lines = text.lines().map(|line| line.split(','));
+    let tags: Vec<_> = lines.next().unwrap().collect();
+    let row = |cells: std::str::Split<'_, char>| {
+        let cells = tags.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+        cells.map(|(tag, cell)| (tag.to_string(), cell.into())).collect()
+    };
+    lines.map(row).collect()
+}
+
+/// What a run leaves.
+#[derive(PartialEq)]
+struct Outcome {
+    agent: Vec<u8>,
+    results: Vec<u8>,
+    /// In both forms.
+    log: [Vec<serde_json::Map<String, Value>>; 2],
+}
+
+/// What does not depend on the clock.
+fn outcome(run: &Path) -> Outcome {
     let agent = agent_tensors(&fs::read(run.join("checkpoints/final.safetensors")).unwrap());
-    let mut log = events(run);
-    log.iter_mut()
-        .for_each(|row| row.retain(|tag, _| !["wall_time", "charts/SPS", "time/fps"].contains(&tag.as_str())));
-    (agent, fs::read(run.join("results.json")).unwrap(), log)
+    let mut log = [events(run), table(run)];
+    let clock = ["wall_time", "charts/SPS", "time/fps"];
+    log.iter_mut().flatten().for_each(|row| row.retain(|tag, _| !clock.contains(&tag.as_str())));
+    Outcome { agent, results: fs::read(run.join("results.json")).unwrap(), log }
 }
 
 /// Some time below the longest.
@@ -359,6 +409,32 @@ fn without_a_checkpoint_an_interrupt_promises_nothing() {
     assert!(text.contains("it has no checkpoint to go on from"), "{text}");
 }
 
+/// `phalanx train` under a limit on the size of files, in units of the shell. Its signal is ignored, as if a disk were
+/// full: writing fails instead.
+#[cfg(unix)]
+fn limited(folder: &Path, size: u32, settings: &[&str]) -> std::process::Output {
+    let script = format!("trap '' XFSZ; ulimit -f {size}; exec \"$0\" train \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_phalanx")]).args(settings).current_dir(folder).output().unwrap()
+}
+
+/// A row that one of the logs has no room for is in none, and in all when the run has gone on.
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_cut_short_has_every_row_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ["env=TwoArmedBandit-v0", "agent=random", "run.total_timesteps=20000", "run.eval_rollouts=1"];
+    let more = ["run.eval_frequency=200", "log.tensorboard=true", "--quiet"];
+    let (whole, _) = train(folder.path(), &[&settings[..], &more[..2]].concat());
+    let other = tempfile::tempdir().unwrap();
+    let output = limited(other.path(), 24, &[&settings[..], &more].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("cannot write"), "{text}");
+    let path = only_run(other.path()).unwrap();
+    json(other.path(), &["train", "--resume", path.to_str().unwrap(), "--json", "--quiet"]);
+    assert!(outcome(&path) == outcome(&whole), "{text}");
+}
+
 /// A disk that takes no more: here a limit on the size of files, which needs no rights.
 #[cfg(unix)]
 #[test]
@@ -374,14 +450,7 @@ fn a_full_disk_keeps_the_last_checkpoint() {
         "agent.hidden=[16]",
         "--quiet",
     ];
-    // The signal of the limit is ignored, as it is for a disk that is full: writing fails instead.
-    let limited = "trap '' XFSZ; ulimit -f 100; exec \"$0\" train \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_phalanx")])
-        .args(settings)
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
+    let output = limited(folder.path(), 100, &settings);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
     for part in ["cannot write", "checkpoints/step_", "what was written before is kept", "has checkpoint step_"] {

@@ -541,7 +541,7 @@ impl EvaluationResults {
 }
 
 /// Plays `run.eval_rollouts` whole episodes with an agent's best actions, from the start states that evaluations have
-/// while training.
+/// while training; under `run.eval_fresh_starts` those of the agent's own evaluation, or else of the next.
 ///
 /// ```
 /// use phalanx_core::batch::BatchConfig;
@@ -567,18 +567,19 @@ pub fn evaluate(
     let keep = return_episodes || save_episodes.is_some();
     let mut nobody = || true;
     let watch = watch.unwrap_or(&mut nobody);
-    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), 0, keep, watch)?;
+    let round = trainer::round(config, agent_state.as_ref())?;
+    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), round, keep, watch)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;
         let global_step = agent_state.as_ref().map_or(0, |agent| agent.global_step);
-        let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, 0) };
+        let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, round) };
         for (number, episode) in episodes.iter().enumerate() {
             episode.write(&directory.episodes(global_step), number, origin)?;
         }
         if config.run.eval_render_videos {
             let mut store = |number: usize, gif: &[u8]| directory.write_video(global_step, number, gif);
-            trainer::draw(config, environments, 0, episodes, &mut store)?;
+            trainer::draw(config, environments, round, episodes, &mut store)?;
         }
         let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
         (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);

@@ -226,7 +226,9 @@ pub(crate) fn evaluate_watched(
             }
             result.returns[env] += f64::from(world.rewards()[env]);
             result.lengths[env] += 1;
-            result.costs[env] += world.violations()[env].count_ones();
+            // Of an episode that is not over only decisions are known, of which several steps may be one.
+            result.costs[env] =
+                if ended[env] { world.end_cost(env) } else { result.costs[env] + world.violations()[env].count_ones() };
             (result.terminated[env], result.truncated[env]) = (world.terminated()[env], world.truncated()[env]);
             if let Some(episodes) = &mut result.episodes {
                 let episode = &mut episodes[env];

@@ -41,6 +41,8 @@
 //! | [`trainer`] | a run from its configuration to its results |
 //! | [`world`] | the environments an agent learns on, as it sees them |
 
+#![deny(unsafe_code)]
+
 pub mod agents;
 pub mod api;
 pub mod classical;

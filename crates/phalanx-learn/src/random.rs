@@ -87,8 +87,9 @@ impl Random {
 
     /// A standard normal number.
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
+        // Not the C library's functions, which are others on other systems.
+        let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
     /// Puts a slice into random order.

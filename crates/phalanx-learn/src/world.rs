@@ -153,6 +153,11 @@ impl World {
         &self.buffers.violations
     }
 
+    /// The violations of the whole episode that the last step ended in this environment, summed over its single steps.
+    pub fn end_cost(&self, env: usize) -> u32 {
+        self.buffers.final_costs[env]
+    }
+
     /// What was seen at the end of the episode that the last step ended in this environment.
     pub fn end_obs(&self, env: usize) -> &[f32] {
         let all = if self.past.is_empty() { &self.buffers.final_obs } else { &self.end_past };

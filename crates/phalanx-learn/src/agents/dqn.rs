@@ -410,11 +410,11 @@ mod tests {
             let found = message(config);
             assert!(found.starts_with(expected) && found.contains("would take"), "{found}");
         };
-        begins(
-            DqnConfig { batch_size: 1_000_001, ..small() },
-            "run.batch_size is 1000001, but must be from 1 to 1000000",
-        );
         begins(DqnConfig { hidden: vec![1 << 40, 1 << 40], ..small() }, "agent.hidden is [1099511627776,");
+        assert_eq!(
+            message(DqnConfig { batch_size: 1_000_001, ..small() }),
+            "run.batch_size is 1000001, but must be from 1 to 1000000"
+        );
         assert_eq!(
             message(DqnConfig { n_step: 1_000_001, ..small() }),
             "agent.n_step is 1000001, but must be from 1 to 1000000"

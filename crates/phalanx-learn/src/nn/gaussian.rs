@@ -60,7 +60,8 @@ pub fn clipped<T: Scalar>(action: T, low: T, high: T) -> T {
 /// An action within bounds, from one without.
 pub fn squashed<T: Scalar>(action: T, low: T, high: T) -> T {
     let half = T::of(0.5);
-    clipped((low + high) * half + (high - low) * half * action.tanh(), low, high)
+    let tanh = T::of(libm::tanh(action.to_f64().expect("every action is a f64")));
+    clipped((low + high) * half + (high - low) * half * tanh, low, high)
 }
 
 #[cfg(test)]

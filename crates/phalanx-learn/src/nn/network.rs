@@ -483,6 +483,38 @@ mod tests {
         }
     }
 
+    /// Networks learn in single precision, which has registers, turns and activations of its own; what is compared with
+    /// differences and with another program is double precision.
+    #[test]
+    fn single_precision_is_near_double_precision() {
+        for layers in [
+            &[Dense(64), Tanh, Dense(64), Tanh, Dense(2)][..],
+            &[Dense(120), Relu, Dense(84), Relu, Dense(3)],
+            &[Dense(33), Norm, Relu, Dense(17), Norm, Tanh, Dense(1)],
+        ] {
+            for count in [1, 7, 16, 37, 128] {
+                let (network, parameters) = with_parameters(6, layers);
+                // The spread of first weights, so that few activations are saturated.
+                let parameters: Vec<f64> = parameters.iter().map(|parameter| 0.3 * parameter).collect();
+                let (rows, towards) = (some_rows(count * 6), some_rows(count * network.outputs()));
+                let (mut tape, mut gradients) = (Tape::new(&network, count), vec![0.0; network.parameters()]);
+                let outputs = network.forward(&parameters, &rows, &mut tape).to_vec();
+                network.backward(&parameters, &towards, &mut tape, &mut gradients);
+
+                let single = |values: &[f64]| values.iter().map(|value| *value as f32).collect::<Vec<_>>();
+                let (mut tape, mut near) = (Tape::new(&network, count), vec![0.0_f32; network.parameters()]);
+                let parameters = single(&parameters);
+                let found = network.forward(&parameters, &single(&rows), &mut tape).to_vec();
+                network.backward(&parameters, &single(&towards), &mut tape, &mut near);
+                for (what, exact, found) in [("outputs", &outputs, &found), ("gradients", &gradients, &near)] {
+                    let largest = exact.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+                    let error = exact.iter().zip(found).map(|(a, b)| (a - f64::from(*b)).abs()).fold(0.0, f64::max);
+                    assert!(error < 1e-5 * largest, "{what} of {layers:?}, {count} rows: {error} of {largest}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn rows_do_not_know_each_other_and_gradients_add_up() {
         let (network, parameters) = with_parameters(3, &[Dense(8), Norm, Relu, Dense(2)]);

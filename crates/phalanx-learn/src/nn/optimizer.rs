@@ -52,7 +52,7 @@ impl<T: Scalar> Optimizer<T> {
         );
         self.steps += 1;
         let (beta1, beta2) = self.betas;
-        let kept = |beta: f64| 1.0 - beta.powf(self.steps as f64);
+        let kept = |beta: f64| 1.0 - libm::pow(beta, self.steps as f64);
         let Scale { step, root, epsilon } = self.scale(learning_rate, kept(beta1), kept(beta2));
         let decay = match self.rule {
             Rule::AdamW { weight_decay } => 1.0 - learning_rate * weight_decay,

@@ -139,6 +139,7 @@ struct Place {
 
 /// `N` lines of `P` registers of columns; answers the number of lines. By itself, so that the compiler finds registers for
 /// each kind of block.
+#[allow(unsafe_code)] // measured, see below
 #[inline(never)]
 fn block<T: Scalar, const TRANSPOSED: bool, const N: usize, const P: usize>(
     Matrix { values, columns, stride, .. }: Matrix<'_, T, TRANSPOSED>,
@@ -212,7 +213,8 @@ pub(super) fn outer_memory(lines: usize, columns: usize, rows: usize) -> usize {
 }
 
 /// Adds `left * rightᵀ`, summed over the first `rows` rows of two tiles, to `out`, which has a row for each line of `left`
-/// and a column for each of `right`. From there to the end of the last register both must be 0.
+/// and a column for each of `right`. From there to the end of the last register
+/// `left` must be 0 and `right` finite.
 pub(super) fn add_outer<T: Scalar>(
     out: &mut [T],
     columns: usize,
@@ -300,51 +302,61 @@ pub(super) fn add_sums<T: Scalar>(sums: &mut [T], tile: &[T], stride: usize, row
 mod tests {
     use super::*;
 
-    /// A tile of whole numbers, of which sums are exact, with zeros beyond its rows.
-    fn tile(features: usize, rows: usize, seed: usize) -> Vec<f64> {
-        let mut tile = vec![0.0; features * stride(rows)];
+    /// A tile of whole numbers, of which sums are exact, with one and the same beyond its rows.
+    fn tile<T: Scalar>(features: usize, rows: usize, seed: usize, beyond: f64) -> Vec<T> {
+        let mut tile = vec![T::of(beyond); features * stride(rows)];
         for (f, line) in tile.chunks_mut(stride(rows)).enumerate() {
-            line[..rows].iter_mut().enumerate().for_each(|(r, x)| *x = ((f * 31 + r * 7 + seed) % 11) as f64 - 5.0);
+            let whole = |r: usize| T::of(((f * 31 + r * 7 + seed) % 11) as f64 - 5.0);
+            line[..rows].iter_mut().enumerate().for_each(|(r, x)| *x = whole(r));
         }
         tile
     }
 
-    #[test]
-    fn products_are_sums_of_products() {
+    fn sums_of_products<T: Scalar>() {
         for (outputs, inputs, rows) in
-            [(1, 1, 1), (3, 4, 5), (17, 64, 33), (64, 4, 128), (8, 5, 16), (2, 7, 40), (9, 20, 70)]
+            [(1, 1, 1), (3, 4, 5), (17, 64, 33), (64, 4, 128), (64, 64, 100), (8, 5, 16), (2, 7, 40), (9, 20, 70)]
         {
             let stride = stride(rows);
-            let (x, dy) = (tile(inputs, rows, 1), tile(outputs, rows, 2));
-            let weights: Vec<f64> = (0..outputs * inputs).map(|i| (i * 5 % 13) as f64 - 6.0).collect();
-            let starts: Vec<f64> = (0..outputs).map(|i| i as f64).collect();
+            // What stands beyond the rows of a layer's inputs came from its biases.
+            let (x, dy) = (tile::<T>(inputs, rows, 1, 3.0), tile::<T>(outputs, rows, 2, 0.0));
+            let weights: Vec<T> = (0..outputs * inputs).map(|i| T::of((i * 5 % 13) as f64 - 6.0)).collect();
+            let starts: Vec<T> = (0..outputs).map(|i| T::of(i as f64)).collect();
             let matrix = Matrix::new(&weights, outputs, inputs);
-            let mut y = vec![f64::NAN; outputs * stride];
-            map(matrix, Some(&starts), (&x, stride), (&mut y, stride), rows, |y, _| y.map(|y| 2.0 * y));
-            let mut dx = vec![f64::NAN; inputs * stride];
+            let (nan, two) = (T::of(f64::NAN), T::Wide::splat(T::of(2.0)));
+            let mut y = vec![nan; outputs * stride];
+            let twice = |y: T::Wide, _| y.mul_add(two, T::Wide::splat(T::zero()));
+            map(matrix, Some(&starts), (&x, stride), (&mut y, stride), rows, twice);
+            let mut dx = vec![nan; inputs * stride];
             map(matrix.transposed(), None, (&dy, stride), (&mut dx, stride), rows, |dx, _| dx);
-            let mut dw = vec![1.0; outputs * inputs];
-            let mut memory = vec![f64::NAN; outer_memory(outputs, inputs, rows)];
+            let mut dw = vec![T::one(); outputs * inputs];
+            let mut memory = vec![nan; outer_memory(outputs, inputs, rows)];
             add_outer(&mut dw, inputs, (&dy, &x), stride, rows, &mut memory);
-            let mut sums = vec![1.0; outputs];
+            let mut sums = vec![T::one(); outputs];
+            add_sums(&mut sums, &dy, stride, rows);
             add_sums(&mut sums, &dy, stride, rows);
             for r in 0..rows {
                 for o in 0..outputs {
-                    let sum: f64 = (0..inputs).map(|i| weights[o * inputs + i] * x[i * stride + r]).sum();
-                    assert_eq!(y[o * stride + r], 2.0 * (starts[o] + sum));
+                    let sum: T = (0..inputs).map(|i| weights[o * inputs + i] * x[i * stride + r]).sum();
+                    assert_eq!(y[o * stride + r], T::of(2.0) * (starts[o] + sum));
                 }
                 for i in 0..inputs {
-                    let sum: f64 = (0..outputs).map(|o| weights[o * inputs + i] * dy[o * stride + r]).sum();
+                    let sum: T = (0..outputs).map(|o| weights[o * inputs + i] * dy[o * stride + r]).sum();
                     assert_eq!(dx[i * stride + r], sum);
                 }
             }
             for o in 0..outputs {
                 for i in 0..inputs {
-                    let sum: f64 = (0..rows).map(|r| dy[o * stride + r] * x[i * stride + r]).sum();
-                    assert_eq!(dw[o * inputs + i], 1.0 + sum);
+                    let sum: T = (0..rows).map(|r| dy[o * stride + r] * x[i * stride + r]).sum();
+                    assert_eq!(dw[o * inputs + i], T::one() + sum);
                 }
-                assert_eq!(sums[o], 1.0 + dy[o * stride..][..rows].iter().sum::<f64>());
+                assert_eq!(sums[o], T::one() + T::of(2.0) * dy[o * stride..][..rows].iter().copied().sum::<T>());
             }
         }
+    }
+
+    #[test]
+    fn products_are_sums_of_products() {
+        sums_of_products::<f32>();
+        sums_of_products::<f64>();
     }
 }

@@ -49,7 +49,7 @@ impl Schedule {
             Self::Linear { end, duration, .. } if step >= duration => end,
             Self::Linear { start, end, duration } => start + (end - start) * (step as f64 / duration as f64),
             Self::Exponential { start, end, factor } => {
-                let value = start * factor.powf(step as f64);
+                let value = start * libm::pow(factor, step as f64);
                 if factor < 1.0 { value.max(end) } else { value.min(end) }
             }
         }

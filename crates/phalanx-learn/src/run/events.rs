@@ -23,19 +23,20 @@ const FILE_VERSION: &str = "brain.Event:2";
 pub struct EventFile {
     path: PathBuf,
     file: File,
+    is_first: bool,
 }
 
 impl EventFile {
     /// Begins a new file in a run's folder at this time, in seconds since 1970. What files of an earlier part of the
     /// run have after `global_step` is dropped, so that every tag has each step once: 0 for a run that begins.
     pub fn create(folder: &Path, wall_time: f64, global_step: u64) -> Result<Self> {
-        drop_after(folder, global_step)?;
+        let is_first = drop_after(folder, global_step)? == 0;
         for k in 0_u32.. {
             let name = format!("{PREFIX}{:010}.phalanx.{}.{k}", wall_time as u64, std::process::id());
             let path = folder.join(name);
             match OpenOptions::new().append(true).create_new(true).open(&path) {
                 Ok(file) => {
-                    let mut events = Self { path, file };
+                    let mut events = Self { path, file, is_first };
                     events.write(&event(wall_time, 0, 3, FILE_VERSION.as_bytes()))?;
                     return Ok(events);
                 }
@@ -44,6 +45,11 @@ impl EventFile {
             }
         }
         unreachable!("the names do not end")
+    }
+
+    /// Whether the run had none before.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// Adds the values of tags at a step.
@@ -81,7 +87,7 @@ impl EventFile {
         self.write(&event(wall_time, global_step, 5, &summary))
     }
 
-    /// A whole record in one piece: a killed run leaves at most one torn record.
+    /// A whole record in one piece: a killed run leaves at most one torn record, a full disk none.
     fn write(&mut self, event: &[u8]) -> Result<()> {
         let length = (event.len() as u64).to_le_bytes();
         let mut record = Vec::with_capacity(event.len() + 16);
@@ -89,7 +95,12 @@ impl EventFile {
         record.extend_from_slice(&masked_crc(&length).to_le_bytes());
         record.extend_from_slice(event);
         record.extend_from_slice(&masked_crc(event).to_le_bytes());
-        self.file.write_all(&record).map_err(Error::write(&self.path))
+        let before = self.file.metadata().map_err(Error::write(&self.path))?.len();
+        self.file.write_all(&record).map_err(|error| {
+            // That this fails, too, is no news.
+            let _ = self.file.set_len(before);
+            Error::write(&self.path)(error)
+        })
     }
 }
 
@@ -143,7 +154,10 @@ fn masked_crc(bytes: &[u8]) -> u32 {
 }
 
 /// Cuts every event file of a folder after its last whole record of a step up to `global_step`.
-fn drop_after(folder: &Path, global_step: u64) -> Result<()> {
+///
+/// Answers how many files have something left.
+fn drop_after(folder: &Path, global_step: u64) -> Result<usize> {
+    let mut count = 0;
     for entry in fs::read_dir(folder).map_err(Error::read(folder))? {
         let path = entry.map_err(Error::read(folder))?.path();
         if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
@@ -160,8 +174,9 @@ fn drop_after(folder: &Path, global_step: u64) -> Result<()> {
             let cut = || OpenOptions::new().write(true).open(&path)?.set_len(kept as u64);
             cut().map_err(Error::write(&path))?;
         }
+        count += usize::from(kept > 0);
     }
-    Ok(())
+    Ok(count)
 }
 
 /// The record that begins at a place, and where it ends; `None` if it is not whole.

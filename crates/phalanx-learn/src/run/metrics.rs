@@ -61,8 +61,28 @@ impl MetricsLog {
         files.into_iter().filter_map(lacking).collect()
     }
 
-    /// Adds a row: seconds since 1970 and the values of tags, those of no row before included.
+    /// Adds a row: seconds since 1970 and the values of tags, those of no row before included. It is in all files or in
+    /// none.
     pub fn log(&mut self, global_step: u64, wall_time: f64, values: &[(&str, f64)]) -> Result<()> {
+        // Earlier rows stay.
+        self.files().for_each(|lines| lines.before = None);
+        let result = self.try_log(global_step, wall_time, values);
+        if result.is_err() {
+            self.take_back();
+        }
+        result
+    }
+
+    /// Takes the last row out of all files again, once.
+    pub(crate) fn take_back(&mut self) {
+        self.files().for_each(Lines::take_back);
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut Lines> {
+        self.csv.as_mut().map(|csv| &mut csv.lines).into_iter().chain(&mut self.jsonl)
+    }
+
+    fn try_log(&mut self, global_step: u64, wall_time: f64, values: &[(&str, f64)]) -> Result<()> {
         if let Some(csv) = &mut self.csv {
             csv.log(global_step, wall_time, values)?;
         }
@@ -83,12 +103,14 @@ impl MetricsLog {
 struct Lines {
     path: PathBuf,
     file: File,
+    /// How long the file was before the last line, if that may be taken back.
+    before: Option<u64>,
 }
 
 impl Lines {
     fn new(path: PathBuf) -> Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::write(&path))?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, before: None })
     }
 
     fn open(path: PathBuf, global_step: u64) -> Result<Self> {
@@ -100,7 +122,15 @@ impl Lines {
     }
 
     fn append(&mut self, line: &str) -> Result<()> {
+        self.before = Some(self.file.metadata().map_err(Error::write(&self.path))?.len());
         self.file.write_all(line.as_bytes()).map_err(Error::write(&self.path))
+    }
+
+    /// That this fails, too, is no news.
+    fn take_back(&mut self) {
+        if let Some(length) = self.before.take() {
+            let _ = self.file.set_len(length);
+        }
     }
 }
 
@@ -248,6 +278,27 @@ mod tests {
         (4..=6).for_each(|step| row(&mut log, step));
         assert_eq!(fs::read(csv).unwrap(), fs::read(straight_csv).unwrap());
         assert_eq!(fs::read(jsonl).unwrap(), fs::read(straight_jsonl).unwrap());
+    }
+
+    /// As where the third file of a row is on a full disk.
+    #[test]
+    fn a_row_that_is_taken_back_was_never_there() {
+        let (folder, csv, jsonl) = folder();
+        let mut log = MetricsLog::open(folder.path(), true, true, 0).unwrap();
+        let files = || [fs::read_to_string(&csv).unwrap(), fs::read_to_string(&jsonl).unwrap()];
+        log.log(1, 1.0, &[(LOSS, 0.5)]).unwrap();
+        let before = files();
+        log.log(2, 2.0, &[(LOSS, 0.25)]).unwrap();
+        assert_ne!(files(), before);
+        log.take_back();
+        assert_eq!(files(), before);
+        // Once: the row before is no part of what failed.
+        log.take_back();
+        assert_eq!(files(), before);
+        // A file that cannot be written takes the row out of the other one.
+        log.jsonl.as_mut().unwrap().file = File::open(&jsonl).unwrap();
+        assert!(log.log(2, 2.0, &[(LOSS, 0.25)]).is_err());
+        assert_eq!(files(), before);
     }
 
     #[test]

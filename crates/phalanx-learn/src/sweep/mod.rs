@@ -289,10 +289,10 @@ fn canonical(config: &Config, parameters: &[Parameter]) -> Result<Vec<String>> {
 fn grid(parameters: &[Parameter]) -> Result<Vec<Vec<Value>>> {
     let mut chosen = vec![Vec::new()];
     for parameter in parameters {
-        let points = parameter.points()?;
-        if chosen.len().saturating_mul(points.len()) > MOST_RUNS {
+        if chosen.len().saturating_mul(parameter.count()) > MOST_RUNS {
             return Err(too_many());
         }
+        let points = parameter.points()?;
         chosen = chosen
             .iter()
             .flat_map(|values| points.iter().map(|point| [values.as_slice(), std::slice::from_ref(point)].concat()))

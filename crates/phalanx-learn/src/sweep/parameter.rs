@@ -89,6 +89,17 @@ impl Parameter {
         Ok(Self { name, domain, points })
     }
 
+    /// How many values a grid has of it, at most.
+    pub(super) fn count(&self) -> usize {
+        match (&self.domain, self.points) {
+            (Domain::Choice(values), _) => values.len(),
+            (_, Some(points)) => points,
+            (Domain::Integer(low, high), None) => usize::try_from(high - low + 1).unwrap_or(usize::MAX),
+            // To be refused.
+            (Domain::Uniform(..) | Domain::LogUniform(..), None) => 1,
+        }
+    }
+
     /// The values that a grid has of it.
     pub(super) fn points(&self) -> Result<Vec<Value>> {
         let steps = |points: usize| (0..points).map(move |i| i as f64 / (points - 1) as f64);

@@ -188,8 +188,9 @@ impl<T: Value, R: Runtime<T>> Learner for Tabular<T, R> {
         Ok(())
     }
 
+    /// What was learnt since the last merge included.
     fn restore_policy(&mut self, state: &State) -> Result<()> {
-        self.runtime.restore_tables(state)
+        self.runtime.restore(state)
     }
 }
 

@@ -81,8 +81,8 @@ impl Schedule {
                 let horizon = horizon.transitions(total);
                 if n >= horizon { end } else { start + (end - start) * (n as f64 / horizon as f64) }
             }
-            Self::Exponential { start, rate, min } => (start * rate.powf(n as f64)).max(min),
-            Self::HalfLife { start, half_life, min } => (start * (-(n as f64) / half_life).exp2()).max(min),
+            Self::Exponential { start, rate, min } => (start * libm::pow(rate, n as f64)).max(min),
+            Self::HalfLife { start, half_life, min } => (start * libm::exp2(-(n as f64) / half_life)).max(min),
             Self::Visit { .. } => 1.0,
         }
     }

@@ -89,7 +89,8 @@ fn usual_workers() -> usize {
 
 impl Settings {
     /// The recipe for tic-tac-toe: γ 0.99, rate 0.3 to 0.01 over the run, ε 1 to 0.1 over its first half.
-    pub fn tic_tac_toe() -> Self {
+    #[cfg(test)]
+    pub(super) fn tic_tac_toe() -> Self {
         Self { gamma: 0.99, ..Self::default() }
     }
 

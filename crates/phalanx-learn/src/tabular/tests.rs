@@ -157,27 +157,37 @@ fn learns(settings: &Settings, run: &RunConfig, least: f64) {
     assert!((least..=OPTIMUM).contains(&reward), "{reward} with seed {} and {settings:?}", run.seed);
 }
 
+/// The recipes of the reference and its mean rewards after 100,000 to 3 million transitions, five seeds each; with the
+/// default one every seed reaches 0.95 after a million. (Seeds are up to 0.02 from their mean while little is learnt.)
 #[test]
-fn tic_tac_toe_is_learnt_in_a_million_transitions() {
-    for seed in 0..4 {
-        learns(&alone(), &run(64, 1_000_000, seed), 0.95);
-    }
-}
-
-/// Recipes C and D of the reference, whose means over five seeds are 0.953 and 0.942 (at least 0.951 and 0.937).
-#[test]
-fn slower_recipes_learn_as_slowly_as_they_should() {
+fn recipes_learn_tic_tac_toe_as_fast_as_they_should() {
     let constant = Settings { learning_rate: Schedule::Constant(0.1), ..alone() };
     let exploring = Settings { epsilon: Schedule::Constant(1.0), ..constant.clone() };
-    for (settings, mean_of_reference) in [(constant, 0.953), (exploring, 0.942)] {
-        let mut rewards = Vec::new();
-        for seed in 0..5 {
-            let mut learner = player(&settings, &run(64, 1_000_000, seed));
-            train(&mut *learner, 1_000_000);
-            rewards.push(mean_reward(&table_of(&*learner, 19_683, 9)));
+    let by_visits = Settings { gamma: 1.0, learning_rate: Schedule::Visit { power: 0.8 }, ..alone() };
+    for (recipe, settings, rewards_of_reference) in [
+        ("A", alone(), [0.900, 0.952, 0.957, 0.959]),
+        ("B", by_visits, [0.903, 0.950, 0.959, 0.959]),
+        ("C", constant, [0.899, 0.922, 0.953, 0.957]),
+        ("D", exploring, [0.839, 0.896, 0.942, 0.953]),
+    ] {
+        for (transitions, of_reference) in
+            [100_000, 300_000, 1_000_000, 3_000_000].into_iter().zip(rewards_of_reference)
+        {
+            let reward = |seed| {
+                let mut learner = player(&settings, &run(64, transitions, seed));
+                train(&mut *learner, transitions);
+                mean_reward(&table_of(&*learner, 19_683, 9))
+            };
+            let rewards: Vec<f64> = (0..5).map(reward).collect();
+            let (found, tolerance) = (mean(&rewards), if transitions < 1_000_000 { 0.025 } else { 0.006 });
+            let what =
+                format!("recipe {recipe}, {transitions} transitions: {found} of {rewards:?}, not {of_reference}");
+            assert!((found - of_reference).abs() < tolerance, "{what}");
+            assert!(rewards.iter().all(|reward| *reward <= OPTIMUM), "{what}");
+            if (recipe, transitions) == ("A", 1_000_000) {
+                assert!(rewards.iter().all(|reward| *reward >= 0.95), "{what}");
+            }
         }
-        let found = mean(&rewards);
-        assert!((found - mean_of_reference).abs() < 0.006, "{found} of {rewards:?}, not {mean_of_reference}");
     }
 }
 
@@ -477,10 +487,9 @@ fn staleness_is_what_others_did_in_between() {
 
 #[test]
 fn threads_learn_tic_tac_toe() {
-    for (mode, settings) in modes(&Settings::tic_tac_toe()) {
+    for (_, settings) in modes(&Settings::tic_tac_toe()) {
         for workers in [1, 2, 4] {
             let settings = Settings { num_workers: Some(workers), ..settings.clone() };
-            println!("{mode} {workers}");
             learns(&settings, &with_threads(workers, run(256, 2_000_000, 0)), 0.95);
         }
     }

@@ -225,7 +225,8 @@ fn expected<T: Value>(row: &[T], legal: u32, epsilon: T) -> T {
 /// Counts an update and gives its rate. Counts are exact up to the mantissa's size and stay there.
 fn by_visits<T: Value, S: Store<T>>(visits: &mut S, state: usize, cell: usize, power: f64, scratch: &mut [T]) -> T {
     visits.update(state, cell, |count| count + T::one());
-    visits.row(state, scratch)[cell].powf(T::of(-power))
+    let count = visits.row(state, scratch)[cell].to_f64().expect("every count is a f64");
+    T::of(libm::pow(count, -power))
 }
 
 /// Learns in portions: transitions wait until there are enough of them, and are then applied in order.

@@ -28,7 +28,7 @@ impl Journal {
         let folder = directory.path();
         let metrics = MetricsLog::open(folder, config.log.csv, config.log.jsonl, global_step)?;
         let mut events = config.log.tensorboard.then(|| EventFile::create(folder, now(), global_step)).transpose()?;
-        if let Some(events) = events.as_mut().filter(|_| global_step == 0) {
+        if let Some(events) = events.as_mut().filter(|events| events.is_first()) {
             events.text(0, now(), "hyperparameters", &events::hyperparameters(&config.flat()))?;
         }
         Ok(Self { directory, metrics, events })
@@ -37,7 +37,11 @@ impl Journal {
     pub(super) fn scalars(&mut self, global_step: u64, values: &[(&str, f64)]) -> Result<()> {
         let time = now();
         self.metrics.log(global_step, time, values)?;
-        self.events.as_mut().map_or(Ok(()), |events| events.scalars(global_step, time, values))
+        let written = self.events.as_mut().map_or(Ok(()), |events| events.scalars(global_step, time, values));
+        if written.is_err() {
+            self.metrics.take_back();
+        }
+        written
     }
 
     pub(super) fn checkpoint(&self, name: &str, checkpoint: &Checkpoint) -> Result<()> {

@@ -59,6 +59,9 @@ const GOOD_BYTES: usize = 64 << 20;
 /// Where a checkpoint keeps how long training took.
 pub(crate) const TRAINING_SECONDS: &str = "trainer.training_seconds";
 
+/// Where it keeps the evaluations.
+const EVAL_METRICS: &str = "trainer.eval_metrics";
+
 /// The other x axis of every event.
 const STEPS_PER_ENV: &str = "steps/env";
 
@@ -140,8 +143,8 @@ struct Trainer<'a> {
     superseded: Option<u64>,
     /// A state to be stored if the run cannot go on, whatever its settings say of checkpoints.
     last_good: Option<Checkpoint>,
-    /// When the next such state is kept.
-    next_good: Instant,
+    /// When the next such state is kept; `None` once they are too large.
+    next_good: Option<Instant>,
     stop: Stop,
 }
 
@@ -254,7 +257,7 @@ impl<'a> Trainer<'a> {
             last_stored: Instant::now(),
             superseded: None,
             last_good: None,
-            next_good: Instant::now(),
+            next_good: Some(Instant::now()),
             stop,
         };
         // One that is ours is gone when it has been read: its buffer need not be there twice for the whole run.
@@ -269,7 +272,7 @@ impl<'a> Trainer<'a> {
         let state = &checkpoint.state;
         self.learner.restore(&state.state("agent"))?;
         self.results.training_metrics = state.value("trainer.training_metrics")?;
-        self.results.eval_metrics = state.value("trainer.eval_metrics")?;
+        self.results.eval_metrics = state.value(EVAL_METRICS)?;
         self.report = Report::load(&state.state("trainer.report"))?;
         self.training_seconds = state.value(TRAINING_SECONDS)?;
         self.best = checkpoint.best_score;
@@ -289,7 +292,7 @@ impl<'a> Trainer<'a> {
         let mut state = State::default();
         state.put_state("agent", self.learner.save());
         state.put_value("trainer.training_metrics", &self.results.training_metrics);
-        state.put_value("trainer.eval_metrics", &self.results.eval_metrics);
+        state.put_value(EVAL_METRICS, &self.results.eval_metrics);
         state.put_state("trainer.report", self.report.save());
         state.put_value(TRAINING_SECONDS, &self.training_seconds);
         Checkpoint {
@@ -414,14 +417,12 @@ impl<'a> Trainer<'a> {
     /// Keeps where the run is now, for the case that what it learns next is no number.
     fn keep_good(&mut self) {
         let begun = Instant::now();
-        if self.journal.is_none() || self.is_over() || begun < self.next_good {
+        if self.journal.is_none() || self.is_over() || self.next_good.is_none_or(|next| begun < next) {
             return;
         }
-        let checkpoint = self.checkpoint();
-        if checkpoint.state.bytes() <= GOOD_BYTES {
-            self.last_good = Some(checkpoint);
-        }
-        self.next_good = Instant::now() + GOOD_SHARE * begun.elapsed();
+        // A state that has become too large stays so, and the one kept before would be older every minute.
+        self.last_good = Some(self.checkpoint()).filter(|checkpoint| checkpoint.state.bytes() <= GOOD_BYTES);
+        self.next_good = self.last_good.as_ref().map(|_| Instant::now() + GOOD_SHARE * begun.elapsed());
     }
 
     /// Stores the last state in which all was well, if there is no later one on disk, of a run that cannot go on; the
@@ -668,6 +669,15 @@ pub(crate) fn policy(
         learner.restore_policy(&checkpoint.state.state("agent"))?;
     }
     Ok(learner.greedy())
+}
+
+/// Which evaluation of its run a stored agent has had last, if that was at its step, or else has next; 0 where all have
+/// the same start states.
+pub(crate) fn round(config: &Config, agent: Option<&Checkpoint>) -> Result<u64> {
+    let Some(agent) = agent.filter(|_| config.run.eval_fresh_starts) else { return Ok(0) };
+    let evaluations: EvalMetrics = agent.state.value(EVAL_METRICS)?;
+    let had = evaluations.global_steps.last() == Some(&agent.global_step);
+    Ok(evaluations.global_steps.len() as u64 - u64::from(had))
 }
 
 /// Evaluations share no random number with training: their environments have another seed.

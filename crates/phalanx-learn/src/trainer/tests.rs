@@ -506,8 +506,6 @@ fn a_failed_evaluation_leaves_the_agent() {
     assert_eq!(metrics(&ended), metrics(&trained(&config, TrainOptions::default())));
 }
 
-/// A constraint that every step violates: each pays 1 and costs 3, in evaluations (of which the first comes before
-/// anything is learnt) and in what is learnt from.
 /// The row that could not be written is written by whoever goes on, and nothing counts twice.
 #[test]
 fn a_log_that_cannot_be_written_is_made_up_for() {
@@ -533,6 +531,26 @@ fn a_log_that_cannot_be_written_is_made_up_for() {
     let steps = |text: String| text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect();
     let rows: Vec<String> = steps(std::fs::read_to_string(run.join("metrics.csv")).unwrap());
     assert_eq!(failed, [checkpoint::step_name(rows[0].parse().unwrap())], "{rows:?}");
+}
+
+/// A state that has become too large to be kept does not leave one from when it was small in its place.
+#[test]
+fn a_state_that_is_too_large_is_not_kept_and_no_older_one_either() {
+    let settings = [
+        ("learning_rate", "1e30"),
+        ("num_envs", "64"),
+        ("total_timesteps", "200000"),
+        ("buffer_size", "200000"),
+        ("learning_starts", "150000"),
+        ("agent.frame_stack_n", "16"),
+        ("eval_frequency", "0"),
+    ];
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("run");
+    let options = TrainOptions { run_dir: Some(&run), ..TrainOptions::default() };
+    let error = train_and_evaluate(&dqn(&settings), &cart_pole, options).unwrap_err();
+    assert!(matches!(error, Error::NotFinite { kept: None, global_step, .. } if global_step >= 150_000), "{error}");
+    assert!(checkpoints(&run).is_empty());
 }
 
 /// Nobody has asked for checkpoints, but what was learnt before a loss became no number is not lost.
@@ -572,6 +590,8 @@ fn a_resumed_run_knows_its_speed() {
     assert_eq!(trainer.progress.steps_per_second, 404.0 / begun.training_seconds);
 }
 
+/// A constraint that every step violates: each pays 1 and costs 3, in evaluations (of which the first comes before
+/// anything is learnt) and in what is learnt from.
 #[test]
 fn constraints_of_a_run_hold_in_training_and_evaluation() {
     let with = |more: &[(&str, &str)]| trained(&dqn(more), TrainOptions::default());

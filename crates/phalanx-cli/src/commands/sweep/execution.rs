@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use phalanx_learn::run::config::Config;
-use phalanx_learn::run::directory::{Status, load_run};
+use phalanx_learn::run::directory::{Lock, Status, load_run};
 use phalanx_learn::run::log::Log;
 use phalanx_learn::sweep::Plan;
 use phalanx_learn::trainer::Progress;
@@ -60,6 +60,8 @@ pub(super) fn earlier_outcome(task: &Task, metric: &str) -> Result<Option<Outcom
             return Ok(Some(judged(&task.folder, metric).map_err(|error| error.to_string())));
         }
     }
+    // Somebody may have gone on with it by itself.
+    let _lock = Lock::of(&task.folder)?;
     fs::remove_dir_all(&task.folder)
         .map(|()| None)
         .map_err(|error| Failure::Write { what: task.folder.display().to_string(), error })

@@ -60,9 +60,6 @@ pub(super) trait Runtime<T: Value>: Send + Sized {
     fn save(&self, state: &mut State);
 
     fn restore(&mut self, state: &State) -> Result<()>;
-
-    /// Of a saved state only what was learnt.
-    fn restore_tables(&mut self, state: &State) -> Result<()>;
 }
 
 /// How many transitions the others had made when a worker looked at the schedules again.

@@ -129,14 +129,9 @@ impl<T: Value, B: Table<T>> Runtime<T> for Sharded<T, B> {
         }
     }
 
-    fn restore_tables(&mut self, state: &State) -> Result<()> {
+    fn restore(&mut self, state: &State) -> Result<()> {
         self.tables.restore(state)?;
         self.forget();
-        Ok(())
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        self.restore_tables(state)?;
         let made = state.value("made")?;
         if made >= self.steps_per_merge {
             let why = format!("{made} steps are not fewer than the {} between merges", self.steps_per_merge);

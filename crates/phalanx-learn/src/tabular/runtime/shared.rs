@@ -176,18 +176,13 @@ impl<T: Value> Runtime<T> for Shared<T> {
         state.put("left", &[self.paces.len()], &column(|pace| pace.left));
     }
 
-    fn restore_tables(&mut self, state: &State) -> Result<()> {
+    fn restore(&mut self, state: &State) -> Result<()> {
+        let workers = [self.paces.len()];
+        let (seen, left) = (state.get::<u64>("seen", &workers)?, state.get::<u64>("left", &workers)?);
         self.values.load(&state.state("table"))?;
         if let Some(visits) = &mut self.visits {
             visits.load(&state.state("visits"))?;
         }
-        Ok(())
-    }
-
-    fn restore(&mut self, state: &State) -> Result<()> {
-        let workers = [self.paces.len()];
-        let (seen, left) = (state.get::<u64>("seen", &workers)?, state.get::<u64>("left", &workers)?);
-        self.restore_tables(state)?;
         for (pace, (&seen, &left)) in self.paces.iter_mut().zip(seen.iter().zip(left)) {
             *pace = Pace { seen, left, ..Pace::default() };
         }

@@ -46,10 +46,6 @@ impl<T: Value, B: Table<T>> Runtime<T> for Single<B> {
     }
 
     fn restore(&mut self, state: &State) -> Result<()> {
-        self.restore_tables(state)
-    }
-
-    fn restore_tables(&mut self, state: &State) -> Result<()> {
         self.tables.restore(state)
     }
 }
