@@ -189,6 +189,7 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         ("num_envs = 8", "num_envs = 4096", "must be at least run.num_envs = 4096"),
         ("agent.learning_rate = [1e-3, 1e-5]", "env.gravty = [9.8]", "gravty"),
         ("agent = \"ppo\"", "agent = \"dqn\"\nenv.x = 1", "is no usable"),
+        ("[sweep]", "[agent]\ngamma = 0.9\n[sweep]", "section [agent], its name is a key in it"),
     ] {
         let folder = folder_with(&SMALL.replace(from, to));
         let message = refusal(folder.path(), &["sweep", "small.toml"]);

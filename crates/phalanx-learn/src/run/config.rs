@@ -606,8 +606,14 @@ fn typed(text: &str) -> Value {
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Table> {
     text.parse::<Table>().map_err(|error| {
         let before = error.span().map_or(0, |span| span.start);
-        let line = 1 + text.bytes().take(before).filter(|byte| *byte == b'\n').count();
-        Error::damaged(path, "configuration", format!("line {line}: {}", error.message().replace('\n', ", ")))
+        let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count();
+        let section = text.lines().nth(line).unwrap_or("").trim().trim_matches(['[', ']']);
+        let mut what = error.message().replace('\n', ", ");
+        // The short form of a name leaves no place for a section.
+        if what == "duplicate key" && ["env", "agent"].contains(&section) {
+            what += &format!(": where there is a section [{section}], its name is a key in it, name = \"...\"");
+        }
+        Error::damaged(path, "configuration", format!("line {}: {what}", line + 1))
     })
 }
 
