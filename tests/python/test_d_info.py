@@ -114,7 +114,8 @@ def test_d2_dict_info_to_list(env_id, kwargs, mode, rng):
 
 
 def _counted_modes():
-    """Modes in which Gymnasium's wrapper counts the steps of Gymnasium's own environments: 1.2 misses one in SAME_STEP."""
+    """Modes in which Gymnasium's wrapper counts the steps of Gymnasium's own environments: all but SAME_STEP in 1.2 and
+    1.3, which miss one there."""
     counted = []
     for mode in MODES:
         env = RecordEpisodeStatistics(sync("Pendulum-v1", 1, mode, max_episode_steps=3))
@@ -133,7 +134,7 @@ def _counted_modes():
 COUNTED = _counted_modes()
 
 
-@pytest.mark.skipif(gymnasium.__version__.startswith("1.2."), reason="its wrapper miscounts")
+@pytest.mark.skipif(gymnasium.__version__.startswith(("1.2.", "1.3.")), reason="its wrapper miscounts")
 def test_gymnasiums_wrapper_counts_in_every_mode():
     """Otherwise the tests below would leave something out in silence."""
     assert COUNTED == MODES

@@ -171,6 +171,7 @@ def test_h1_record_video(mode, tmp_path, rng):
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_h1_human_rendering(num_envs, mode, monkeypatch, rng):
     pygame = pytest.importorskip("pygame")
+    pytest.importorskip("cv2")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
 
     def wrap(env, name):
