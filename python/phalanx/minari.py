@@ -133,9 +133,9 @@ def export(
     `env_id` is any name of the environment, or of one of your own crate as Gymnasium knows it (`namespace/Name-v0`);
     `env_kwargs` are the keywords that it was made with.
 
-    `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`; without one there is a warning) and ends in a
-    version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is taken, so that a random
-    policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
+    `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`; without one there is a warning) and ends
+    in a version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is
+    taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
     it has none, Minari stores neither.
 
     >>> recorded = rollout("CartPole-v1", 100, num_envs=2, record=True)

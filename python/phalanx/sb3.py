@@ -182,9 +182,9 @@ def _check_calls(env: VecEnv, attribute: str | None, method: str | None) -> None
         env.set_attr(attribute, before[0])
         assert np.allclose(env.get_attr(attribute), before[0]), "set_attr: one value for all"
     if env.render_mode == "rgb_array":
-        images = list(env.get_images())
+        images = [np.asarray(image) for image in env.get_images()]
         assert len(images) == env.num_envs, "get_images: one for each environment"
-        assert all(np.ndim(image) == 3 and np.asarray(image).dtype == np.uint8 for image in images), "get_images: pictures"
+        assert all(image.ndim == 3 and image.dtype == np.uint8 for image in images), "get_images: pictures"
 
 
 def check_sb3_vecenv(env: VecEnv, steps: int = 500, attribute: str | None = None, method: str | None = None) -> None:

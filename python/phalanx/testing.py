@@ -393,7 +393,8 @@ def _check_actions(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMo
         for form in forms:
             env.reset(seed=seed)
             # Reals of another type may be rounded in another way.
-            alike = np.allclose(env.step(form)[0], theirs[0], rtol=1e-5 if is_real else 0.0, atol=1e-5 if is_real else 0.0)
+            near = 1e-5 if is_real else 0.0
+            alike = np.allclose(env.step(form)[0], theirs[0], rtol=near, atol=near)
             _require(alike, f"{rule}: equal actions of another type differ")
     finally:
         env.close()

@@ -189,6 +189,6 @@ def test_m4_ids_tell_the_quality(name):
 @pytest.mark.parametrize("name", ["phalanx/pole-v0", "phalanx/pole-randomised-v0"])
 def test_m4_ids_without_a_quality_are_warned_of(name):
     recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True)
-    with pytest.warns(UserWarning, match=f"'{name}' tells no quality, which should be one of expert, medium, mixed, random"):
+    with pytest.warns(UserWarning, match=f"'{name}' tells no quality, .* one of expert, medium, mixed, random"):
         export(name, "CartPole-v1", recorded, ref_min_score=0.0)
     assert name in minari.list_local_datasets()

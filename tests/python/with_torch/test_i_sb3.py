@@ -328,8 +328,8 @@ MISLEADING = {
     OneBuffer: "must survive", RewardsInDouble: "rewards", HasEverything: "AttributeError",
     OneBufferOfRewards: "an array of its own", TimeLimitWithoutEnd: "no episode has ended",
     HasEveryMethod: "a missing method", MethodsOfAll: "env_method: indices", MethodsInOrder: "env_method: indices",
-    AttributesOfAll: "get_attr: indices", SetsAll: "set_attr: indices=number", SetsTheFirstOfThem: "set_attr: indices=.first",
-    WrappedAll: "env_is_wrapped: indices", OnePicture: "get_images",
+    AttributesOfAll: "get_attr: indices", SetsAll: "set_attr: indices=number",
+    SetsTheFirstOfThem: "set_attr: indices=.first", WrappedAll: "env_is_wrapped: indices", OnePicture: "get_images",
 }  # fmt: skip
 
 
