@@ -366,6 +366,13 @@ def run_suite(
         output_dir: Folder for the report, the records and the baseline.
         pairs, samples, sample_ms: Processes of each benchmark, samples of each, and their least time; fewer are faster
             and show less.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     options = {"pairs": 2, "samples": 2, "sample_ms": 1, "verbose": False}
+    ...     report = run_suite("startup", output_dir=folder, **options)
+    >>> report.results[0]["name"], report.regressions
+    ('startup/CartPole-v1', [])
     """
     arguments = [os.fspath(command(binary)), "bench", "suite", "--json", "--output-dir", os.fspath(output_dir)]
     arguments += ["--categories", *([categories] if isinstance(categories, str) else categories)]

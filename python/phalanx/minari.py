@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,10 @@ from phalanx.native import Spec
 from phalanx.rollout import RolloutResult, rollout
 from phalanx.settings import own_name
 from phalanx.vector import PhalanxVectorEnv
+
+
+#: What Minari calls the policies that data may come from. Other words are no fault, but nobody can sort by them.
+QUALITIES = {"expert", "medium", "mixed", "random"}
 
 
 class EpisodeRecorder:
@@ -128,9 +133,9 @@ def export(
     `env_id` is any name of the environment, or of one of your own crate as Gymnasium knows it (`namespace/Name-v0`);
     `env_kwargs` are the keywords that it was made with.
 
-    `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`) and ends in a version, such as
-    `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is taken, so that a random
-    policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
+    `dataset_id` tells the quality (`expert`, `medium`, `mixed` or `random`; without one there is a warning) and ends
+    in a version, such as `phalanx/cartpole-random-v0`. Without `ref_min_score` the mean return of a random policy is
+    taken, so that a random policy's normalised score is near 0; without `ref_max_score` the threshold from which the task counts as solved. If
     it has none, Minari stores neither.
 
     >>> recorded = rollout("CartPole-v1", 100, num_envs=2, record=True)
@@ -140,6 +145,9 @@ def export(
     """
     if not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"the dataset id is {dataset_id!r}, but must end in a version, such as -v0")
+    if not QUALITIES & set(re.split(r"[/_-]", dataset_id)):
+        known = ", ".join(sorted(QUALITIES))
+        warnings.warn(f"the dataset id {dataset_id!r} tells no quality, which should be one of {known}", stacklevel=2)
     if isinstance(episodes, RolloutResult):
         episodes = episodes_of(episodes)
     if not isinstance(episodes, list) or not all(isinstance(episode, EpisodeBuffer) for episode in episodes):

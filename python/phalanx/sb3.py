@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -139,17 +139,73 @@ def _check_seeds(env: VecEnv) -> None:
     assert not any(env._options), "set_options: only the next reset may use them"
 
 
-def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
-    """Steps a `VecEnv` at random and raises an `AssertionError` where Stable-Baselines3 would be misled."""
+class _NoWrapper:
+    """What no environment is wrapped in."""
+
+
+def _check_indices(env: VecEnv, call: Callable[[Any], Sequence[Any]], name: str) -> None:
+    """Nothing, a number and a list choose environments, in the order of the list."""
+    last = env.num_envs - 1
+    whole = list(call(None))
+    assert len(whole) == env.num_envs, f"{name}: one for each environment"
+    for indices, expected in ((last, [whole[last]]), ([last, 0], [whole[last], whole[0]]), ([], [])):
+        found = list(call(indices))
+        alike = len(found) == len(expected) and all(np.array_equal(a, b) for a, b in zip(found, expected))
+        assert alike, f"{name}: indices={indices}"
+
+
+def _check_calls(env: VecEnv, attribute: str | None, method: str | None) -> None:
+    """What reaches single environments, and pictures where there are any."""
+    assert not env.has_attr("no_such_attribute"), "a missing attribute must raise AttributeError"
+    try:
+        env.env_method("no_such_method")
+    except AttributeError:
+        pass
+    else:
+        raise AssertionError("env_method: a missing method must raise AttributeError")
+    assert env.env_is_wrapped(_NoWrapper) == [False] * env.num_envs, "env_is_wrapped"
+    _check_indices(env, lambda indices: env.env_is_wrapped(_NoWrapper, indices=indices), "env_is_wrapped")
+    _check_indices(env, lambda indices: env.get_attr("render_mode", indices=indices), "get_attr")
+    if method is not None:
+        _check_indices(env, lambda indices: env.env_method(method, indices=indices), "env_method")
+    if attribute is not None:
+        before = env.get_attr(attribute)
+        for number, value in enumerate(before):
+            # Each has a value of its own then, so that one for another shows.
+            env.set_attr(attribute, value * (1 + number / 8), indices=number)
+        values = np.array(before) * (1 + np.arange(env.num_envs) / 8)
+        assert np.allclose(env.get_attr(attribute), values), "set_attr: indices=number"
+        _check_indices(env, lambda indices: env.get_attr(attribute, indices=indices), "get_attr")
+        env.set_attr(attribute, before[0], indices=[0, env.num_envs - 1])
+        values[[0, -1]] = before[0]
+        assert np.allclose(env.get_attr(attribute), values), "set_attr: indices=[first, last]"
+        env.set_attr(attribute, before[0])
+        assert np.allclose(env.get_attr(attribute), before[0]), "set_attr: one value for all"
+    if env.render_mode == "rgb_array":
+        images = [np.asarray(image) for image in env.get_images()]
+        assert len(images) == env.num_envs, "get_images: one for each environment"
+        assert all(image.ndim == 3 and image.dtype == np.uint8 for image in images), "get_images: pictures"
+
+
+def check_sb3_vecenv(env: VecEnv, steps: int = 500, attribute: str | None = None, method: str | None = None) -> None:
+    """Steps a `VecEnv` at random and raises an `AssertionError` where Stable-Baselines3 would be misled.
+
+    `attribute` is a number that each environment may have its own value of, `method` the name of a method without
+    arguments, such as "state"; what these go through is checked only if they are given, and pictures only of an
+    environment with `render_mode="rgb_array"`. That `TimeLimit.truncated` tells truncation from termination cannot be seen
+    from here.
+
+    >>> check_sb3_vecenv(to_sb3("CartPole-v1", 4), attribute="gravity", method="state")
+    """
     assert isinstance(env, VecEnv), "it is no VecEnv"
     obs = env.reset()
     assert isinstance(obs, np.ndarray) and obs.shape == (env.num_envs, *env.observation_space.shape), "reset: shape"
     assert obs.dtype == env.observation_space.dtype, "reset: dtype"
     assert len(env.reset_infos) == env.num_envs, "reset: infos"
-    assert env.env_is_wrapped(object) == [False] * env.num_envs, "env_is_wrapped"
-    assert not env.has_attr("no_such_attribute"), "a missing attribute must raise AttributeError"
+    _check_calls(env, attribute, method)
     _check_seeds(env)
     obs, ends = env.reset(), 0
+    paid = np.zeros(env.num_envs, np.float32)
     # Kept, so that no later dict can have the address of an earlier one.
     kept_infos: list[dict[str, Any]] = list(env.reset_infos)
     for _ in range(steps):
@@ -158,16 +214,19 @@ def check_sb3_vecenv(env: VecEnv, steps: int = 500) -> None:
             actions = np.stack([env.action_space.sample() for _ in range(env.num_envs)])
         else:
             actions = np.array([np.random.choice(np.flatnonzero(mask)) for mask in masks])
-        previous, kept = obs, obs.copy()
-        obs, rewards, dones, infos = env.step(actions)
+        previous, kept, paid_before = obs, obs.copy(), paid
+        obs, paid, dones, infos = env.step(actions)
         assert np.array_equal(previous, kept), "step: the previous observations must survive"
-        assert rewards.dtype == np.float32 and rewards.shape == (env.num_envs,) and rewards.flags.writeable, "rewards"
+        assert paid.dtype == np.float32 and paid.shape == (env.num_envs,) and paid.flags.writeable, "rewards"
+        # The trainer adds to them.
+        assert not np.shares_memory(paid, paid_before), "rewards: in each step an array of its own"
         assert dones.dtype == np.bool_ and dones.shape == (env.num_envs,), "dones"
         assert isinstance(infos, list) and len(infos) == env.num_envs, "infos: a list with one for each"
         kept_infos = kept_infos[-env.num_envs :] + infos
         assert len({id(info) for info in kept_infos}) == len(kept_infos), "infos: distinct dicts, in each step anew"
         for info, done in zip(infos, dones):
             assert "TimeLimit.truncated" in info, "infos: TimeLimit.truncated"
+            assert done or not info["TimeLimit.truncated"], "infos: TimeLimit.truncated where no episode has ended"
             assert ("terminal_observation" in info) == done, "infos: terminal_observation"
             if done:
                 assert info["terminal_observation"].shape == env.observation_space.shape, "terminal_observation: shape"

@@ -6,12 +6,13 @@ Gymnasium has `check_env` for single environments and nothing for vector environ
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -26,15 +27,32 @@ def _require(condition: Any, message: str) -> None:
 
 
 def check_vector_env(
-    make: Callable[[AutoresetMode], VectorEnv], steps: int = 300, seed: int = 0, attribute: str | None = None
+    make: Callable[[AutoresetMode], VectorEnv],
+    steps: int = 300,
+    seed: int = 0,
+    attribute: str | None = None,
+    counter: str | None = None,
 ) -> None:
     """Checks vector environments in all three autoreset modes, and raises a `VectorEnvError` at the first broken rule.
 
     `make` makes an environment of the mode it is given. Episodes must end now and then within `steps` random steps.
-    `attribute` is a number that each environment may have its own value of, such as a physical constant.
+    `attribute` is a number that each environment may have its own value of, such as a physical constant; `counter` is an
+    attribute of the vector environment that counts the steps of all environments.
+
+    Checked are: spaces, metadata, closing, attributes (A1, A3, A4, A6; of A5 that `unwrapped` is a vector environment);
+    arguments, results, actions that are wrong, options, stepping before a reset (B1, B2, B4 to B8; of B3 that some
+    episode is terminated or truncated alone); the modes, what begins an episode, partial resets (C1 to C3), and what
+    `counter` counts (C6); infos and their masks, lengths of episodes (D1 to D4); seeds, streams, the space's own random
+    numbers (E1, E2, E3, E5; of E4 that an environment does not depend on its place or its neighbours). Arrays must be
+    writable and a step's own (H2, N1).
+
+    Not checked, since no call from outside shows it or `make` has no say in it: type stubs (A7), a step with both flags
+    set (B3), what clips (B5), the wrappers of others (C4: they look at the metadata of A3), last observations in one array
+    and older layouts of infos (C5, D5: matters of Phalanx), other numbers of environments and threads (E4).
 
     >>> import phalanx
-    >>> check_vector_env(lambda mode: phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode), attribute="gravity")
+    >>> make = lambda mode: phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode)
+    >>> check_vector_env(make, attribute="gravity", counter="num_steps")
     """
     for mode in AutoresetMode:
         env = make(mode)
@@ -46,10 +64,13 @@ def check_vector_env(
                 _check_set_attr(env, attribute)
             _check_reset(env, seed)
             _check_actions(make, mode, seed)
-            _check_steps(env, mode, steps, seed)
+            _check_steps(env, mode, steps, seed, counter)
             _check_determinism(make, mode, seed)
             if mode == AutoresetMode.DISABLED:
                 _check_masks(env, steps, seed)
+            _check_neighbours(make, mode, seed)
+            if mode == AutoresetMode.NEXT_STEP:
+                _check_idle_actions(make, seed)
         finally:
             env.close()
         _check_closed(env)
@@ -73,6 +94,7 @@ def _check_shape(env: VectorEnv, mode: AutoresetMode) -> None:
     _require(isinstance(found, AutoresetMode), "A3: metadata['autoreset_mode'] is no member of AutoresetMode")
     _require(found == mode, f"A3: metadata['autoreset_mode'] is {found}, but the environment was made for {mode}")
     copy.deepcopy(env.metadata)
+    _require(isinstance(env.unwrapped, VectorEnv), "A5: unwrapped is no vector environment")
 
 
 def _check_reset(env: VectorEnv, seed: int) -> None:
@@ -93,6 +115,12 @@ def _check_reset(env: VectorEnv, seed: int) -> None:
         env.num_envs == 1 or np.array_equal(obs[1:], other[:-1]),
         "E1: environment i with seed s + 1 does not begin like environment i + 1 with seed s",
     )
+    seeds = [seed + number for number in range(env.num_envs)]
+    listed, _ = env.reset(seed=seeds)  # type: ignore[arg-type]
+    _require(np.array_equal(obs, listed), "E1: the seeds s, s + 1, ... in a list give others than s")
+    what = "E1: a list with a seed too many"
+    _raises(ValueError, lambda: env.reset(seed=[*seeds, 0]), what)  # type: ignore[arg-type]
+    _raises(Exception, lambda: env.reset(seed=-1), "E1: a negative seed")
 
 
 def _check_observations(env: VectorEnv, obs: Any) -> None:
@@ -115,42 +143,55 @@ def _check_info(env: VectorEnv, info: Any) -> None:
             isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (env.num_envs,),
             f"D1: {key} has no boolean mask _{key} of length num_envs",
         )
-        if not isinstance(value, dict):
+        if isinstance(value, dict):
+            _check_info(env, value)
+        else:
             _require(len(value) == env.num_envs, f"D2: {key} has {len(value)} values, not one for each environment")
 
 
-def _check_steps(env: VectorEnv, mode: AutoresetMode, steps: int, seed: int) -> None:
-    env.action_space.seed(seed)
+def _check_steps(env: VectorEnv, mode: AutoresetMode, steps: int, seed: int, counter: str | None) -> None:
+    # With another seed than the reset's, so that a reset shows that seeds the space.
+    _seed_spaces(env, seed + 1)
+    drawn = _drawn_next(env)
     obs, info = env.reset(seed=seed)
+    _require(_drawn_next(env) == drawn, "E5: a reset touches the random numbers of the action space")
     ended = np.zeros(env.num_envs, np.bool_)
-    seen_end = False
+    seen_end = seen_one = False
+    counted = 0 if counter is None else getattr(env, counter)
     for _ in range(steps):
         if mode == AutoresetMode.DISABLED and ended.any():
             obs, info = env.reset(options={"reset_mask": ended.copy()})
             _check_info(env, info)
             ended[:] = False
-        before = obs.copy()
-        result = env.step(_sample(env, info))
+        before, actions = obs.copy(), _sample(env, info)
+        drawn = _drawn_next(env)
+        result = env.step(actions)
+        _require(_drawn_next(env) == drawn, "E5: a step touches the random numbers of the action space")
         _require(isinstance(result, tuple) and len(result) == 5, "B2: step does not return five values")
         _require(np.array_equal(before, obs), "N1: a step has changed an array that was returned earlier")
         obs, rewards, terminations, truncations, info = result
+        _require("episode" not in info, "D3: info['episode'] is there without being asked for")
         _check_observations(env, obs)
         _check_info(env, info)
         _require(rewards.shape == (env.num_envs,) and rewards.dtype.kind == "f", "B2: rewards are no reals, one for each")
         for name, flags in (("terminations", terminations), ("truncations", truncations)):
             _require(flags.shape == (env.num_envs,) and flags.dtype == np.bool_, f"B2: {name} are no bools, one for each")
-        _require("episode" not in info, "D3: info['episode'] is there without being asked for")
         done = terminations | truncations
         if mode == AutoresetMode.NEXT_STEP:
             _require(not done[ended].any(), "C1: a call that begins an episode sets flags")
             _require(not rewards[ended].any(), "C1: a call that begins an episode pays a reward")
-        _check_finals(env, mode, done, obs, info)
+        _check_finals(env, mode, done, info)
         seen_end |= bool(done.any())
+        seen_one |= bool((terminations != truncations).any())
+        if counter is not None:
+            counted += env.num_envs - (int(ended.sum()) if mode == AutoresetMode.NEXT_STEP else 0)
+            _require(getattr(env, counter) == counted, f"C6: {counter} is not the number of steps that were made")
         ended = done if mode != AutoresetMode.SAME_STEP else np.zeros_like(done)
     _require(seen_end, f"no episode has ended in {steps} steps: nothing was learnt of ends")
+    _require(seen_one, "B3: every episode is both terminated and truncated, as if these were one thing")
 
 
-def _check_finals(env: VectorEnv, mode: AutoresetMode, done: Any, obs: Any, info: dict[str, Any]) -> None:
+def _check_finals(env: VectorEnv, mode: AutoresetMode, done: Any, info: dict[str, Any]) -> None:
     if mode != AutoresetMode.SAME_STEP or not done.any():
         for key in ("final_obs", "final_info"):
             _require(key not in info, f"C2: {key} is there though no new episode has begun in this step")
@@ -164,14 +205,13 @@ def _check_finals(env: VectorEnv, mode: AutoresetMode, done: Any, obs: Any, info
             _require(final is None, "C2: final_obs has an observation where no episode ended")
             continue
         _require(np.shape(final) == env.single_observation_space.shape, "C2: a final observation has another shape")
-        _require(not np.array_equal(final, obs[env_number]), "C2: the observation is the last one, not the new episode's")
 
 
 def _check_determinism(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMode, seed: int) -> None:
     first, second = make(mode), make(mode)
     try:
         infos = [env.reset(seed=seed)[1] for env in (first, second)]
-        first.action_space.seed(seed)
+        _seed_spaces(first, seed)
         starts: list[bytes] = []
         ended = np.zeros(first.num_envs, np.bool_)
         for _ in range(200):
@@ -196,6 +236,54 @@ def _check_determinism(make: Callable[[AutoresetMode], VectorEnv], mode: Autores
         drawn = np.concatenate([first.reset(seed=seed + 1000 * i)[0] for i in range(20)])
         if len(np.unique(drawn.reshape(len(drawn), -1), axis=0)) == len(drawn):
             _require(len(set(starts)) == len(starts), "E2: an episode begins like an earlier one: the stream is replayed")
+    finally:
+        first.close()
+        second.close()
+
+
+def _check_neighbours(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMode, seed: int) -> None:
+    """With a seed more, everybody does what the next one did: through ends, and whatever the one at the end does."""
+    first, second = make(mode), make(mode)
+    try:
+        if first.num_envs == 1:
+            return
+        for number, env in enumerate((first, second)):
+            _seed_spaces(env, seed + number)
+        infos = [env.reset(seed=seed + number)[1] for number, env in enumerate((first, second))]
+        for _ in range(200):
+            actions, shifted = np.asarray(_sample(first, infos[0])), np.asarray(_sample(second, infos[1]))
+            shifted[:-1] = actions[1:]
+            a: tuple[Any, ...] = first.step(actions)
+            b: tuple[Any, ...] = second.step(shifted)
+            for part, name in enumerate(("observations", "rewards", "terminations", "truncations")):
+                same = np.array_equal(a[part][1:], b[part][:-1])
+                _require(same, f"E4: {name} of an environment depend on its place or on its neighbours")
+            infos = [a[4], b[4]]
+            for number, (env, result) in enumerate(((first, a), (second, b))):
+                done = result[2] | result[3]
+                if mode == AutoresetMode.DISABLED and done.any():
+                    infos[number] = env.reset(options={"reset_mask": done})[1]
+    finally:
+        first.close()
+        second.close()
+
+
+def _check_idle_actions(make: Callable[[AutoresetMode], VectorEnv], seed: int) -> None:
+    """A twin, which gets other actions where a call begins an episode, sees the same."""
+    first, second = make(AutoresetMode.NEXT_STEP), make(AutoresetMode.NEXT_STEP)
+    try:
+        infos = [env.reset(seed=seed)[1] for env in (first, second)]
+        for number, env in enumerate((first, second)):
+            _seed_spaces(env, seed + number)
+        ended = np.zeros(first.num_envs, np.bool_)
+        for _ in range(200):
+            actions, others = np.asarray(_sample(first, infos[0])), np.asarray(_sample(second, infos[1]))
+            others[~ended] = actions[~ended]
+            a: tuple[Any, ...] = first.step(actions)
+            b: tuple[Any, ...] = second.step(others)
+            same = all(np.array_equal(a[part], b[part]) for part in range(4))
+            _require(same, "C1: a call that begins an episode does not ignore the action")
+            infos, ended = [a[4], b[4]], a[2] | a[3]
     finally:
         first.close()
         second.close()
@@ -280,63 +368,107 @@ def _check_actions(make: Callable[[AutoresetMode], VectorEnv], mode: AutoresetMo
     """Wrong actions are told and change nothing: the next step is that of a twin, which never saw them."""
     env, twin = make(mode), make(mode)
     try:
-        if not isinstance(env.single_action_space, Discrete):
+        space = env.single_action_space
+        is_real = isinstance(space, Box) and space.dtype.kind == "f"
+        if not is_real and not isinstance(space, (Discrete, MultiDiscrete)):
             return
+        rule = "B5" if is_real else "B4"
         info = env.reset(seed=seed)[1]
         twin.reset(seed=seed)
         good = np.asarray(_sample(env, info))
         place = env.num_envs - 1
-        beyond = good.copy()
-        beyond[place] = env.single_action_space.start + env.single_action_space.n
-        told = _raises((ValueError, IndexError), lambda: env.step(beyond), "B4: an action out of range")
-        _require(str(place) in told, f"B4: the error does not tell the place {place} of the wrong action: {told}")
-        _raises((TypeError, ValueError), lambda: env.step(good.astype(np.float64)), "B4: an action that is a float")
+        wrong = good.copy()
+        if isinstance(space, (Discrete, MultiDiscrete)):
+            wrong[place] = space.start + (space.n if isinstance(space, Discrete) else space.nvec)
+            told = _raises((ValueError, IndexError), lambda: env.step(wrong), "B4: an action out of range")
+            _require(str(place) in told, f"B4: the error does not tell the place {place} of the wrong action: {told}")
+            _raises((TypeError, ValueError), lambda: env.step(good.astype(np.float64)), "B4: an action that is a float")
+            forms = [good.astype(np.uint8), good.tolist(), np.repeat(good, 2, axis=0)[::2]]
+        else:
+            wrong[place] = np.nan
+            _raises(ValueError, lambda: env.step(wrong), "B5: an action that is no number")
+            forms = [good.astype(np.float32), good.astype(np.float64), good.tolist()]
         ours, theirs = env.step(good), twin.step(good)
-        _require(np.array_equal(ours[0], theirs[0]), "B4: an action that was refused has changed something")
-        for form in (good.astype(np.uint8), good.tolist(), np.repeat(good, 2)[::2]):
+        _require(np.array_equal(ours[0], theirs[0]), f"{rule}: an action that was refused has changed something")
+        for form in forms:
             env.reset(seed=seed)
-            _require(np.array_equal(env.step(form)[0], theirs[0]), "B4: equal actions of another type differ")
+            # Reals of another type may be rounded in another way.
+            near = 1e-5 if is_real else 0.0
+            alike = np.allclose(env.step(form)[0], theirs[0], rtol=near, atol=near)
+            _require(alike, f"{rule}: equal actions of another type differ")
     finally:
         env.close()
         twin.close()
 
 
 def _check_lengths(make: Callable[[AutoresetMode], VectorEnv], seed: int) -> None:
-    """Episodes have the same lengths in all modes: a call that begins one is no step of it."""
-    known: list[list[int]] | None = None
+    """Episodes have the same lengths in all modes, since a call that begins one is no step of it, and begin alike, with
+    what a reset gives in DISABLED."""
+    found = {}
     for mode in AutoresetMode:
         env = make(mode)
         try:
-            lengths = _episode_lengths(env, mode, seed)
+            found[mode] = _episodes(env, mode, seed)
         finally:
             env.close()
-        for ours, theirs in zip(lengths, known or lengths):
+    lengths, starts = found[AutoresetMode.DISABLED]
+    for mode, rule in ((AutoresetMode.NEXT_STEP, "C1"), (AutoresetMode.SAME_STEP, "C2")):
+        for ours, theirs in zip(found[mode][0], lengths):
             both = min(len(ours), len(theirs))
-            _require(ours[:both] == theirs[:both], f"D4: in {mode.value} episodes have other lengths than in NextStep")
-        known = known or lengths
+            _require(ours[:both] == theirs[:both], f"D4: in {mode.value} episodes have other lengths than in Disabled")
+        for begun, reset in zip(found[mode][1], starts):
+            alike = all(np.array_equal(a, b) for a, b in zip(begun, reset))
+            _require(alike, f"{rule}: in {mode.value} an episode begins with another observation than after a reset")
 
 
-def _episode_lengths(env: VectorEnv, mode: AutoresetMode, seed: int) -> list[list[int]]:
-    """Those of the first episodes of each environment, under actions that depend on its own steps only."""
+def _episodes(env: VectorEnv, mode: AutoresetMode, seed: int) -> tuple[list[list[int]], list[list[Any]]]:
+    """Lengths and first observations of the first episodes of each environment, under actions that depend on its own
+    steps only."""
     spaces = [copy.deepcopy(env.single_action_space) for _ in range(env.num_envs)]
     for number, space in enumerate(spaces):
         space.seed(seed + number)
-    _, info = env.reset(seed=seed)
+    first, info = env.reset(seed=seed)
+    masks = info.get("action_mask")
     lengths: list[list[int]] = [[] for _ in spaces]
+    starts: list[list[Any]] = [[row.copy()] for row in first]
     steps, ended = np.zeros(env.num_envs, int), np.zeros(env.num_envs, np.bool_)
     idle = env.single_action_space.sample()
-    for _ in range(0 if "action_mask" in info else 300):
+    for _ in range(300):
         if mode == AutoresetMode.DISABLED and ended.any():
-            env.reset(options={"reset_mask": ended.copy()})
+            obs, info = env.reset(options={"reset_mask": ended.copy()})
+            masks = None if masks is None else np.where(ended[:, None], info["action_mask"], masks)
+            _keep(starts, obs, ended)
         begins = ended if mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
-        actions = [idle if begin else space.sample() for begin, space in zip(begins, spaces)]
-        _, _, terminations, truncations, _ = env.step(np.stack(actions))
+        actions = [
+            idle if begins[number] else _choose(space, None if masks is None else masks[number])
+            for number, space in enumerate(spaces)
+        ]
+        obs, _, terminations, truncations, info = env.step(np.stack(actions))
+        masks = info.get("action_mask")
         steps += ~begins
+        _keep(starts, obs, begins)
         ended = terminations | truncations
+        if mode == AutoresetMode.SAME_STEP:
+            _keep(starts, obs, ended)
         for number in np.flatnonzero(ended).tolist():
             lengths[number].append(int(steps[number]))
             steps[number] = 0
-    return lengths
+    return lengths, starts
+
+
+def _keep(starts: list[list[Any]], obs: Any, where: Any) -> None:
+    for number in np.flatnonzero(where).tolist():
+        starts[number].append(obs[number].copy())
+
+
+def _seed_spaces(env: VectorEnv, seed: int) -> None:
+    env.action_space.seed(seed)
+    env.single_action_space.seed(seed)
+
+
+def _drawn_next(env: VectorEnv) -> bytes:
+    """What the action space would draw next, without drawing it."""
+    return pickle.dumps(copy.deepcopy(env.action_space).sample())
 
 
 def _sample(env: VectorEnv, info: dict[str, Any]) -> Any:
@@ -346,4 +478,16 @@ def _sample(env: VectorEnv, info: dict[str, Any]) -> Any:
         return env.action_space.sample()
     unwrapped = getattr(env.unwrapped, "action_masks", None)
     masks = unwrapped() if unwrapped is not None else masks
+    if isinstance(env.single_action_space, MultiDiscrete):
+        return np.stack([_choose(env.single_action_space, mask) for mask in masks])
     return env.action_space.sample(mask=tuple(np.where(m.any(), m, 1).astype(np.int8) for m in masks))
+
+
+def _choose(space: Any, mask: Any) -> Any:
+    """A random action of one environment, a legal one where there is a mask."""
+    if mask is None:
+        return space.sample()
+    flags = np.where(mask.any(), mask, 1).astype(np.int8)
+    if isinstance(space, MultiDiscrete):
+        return space.sample(mask=tuple(np.split(flags, np.cumsum(space.nvec)[:-1])))
+    return space.sample(mask=flags)

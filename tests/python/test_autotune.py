@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers import within_a_second
 
 import phalanx
 from phalanx import autotune, suggest_scan_chunk_size
@@ -123,9 +124,13 @@ except KeyboardInterrupt:
 )
 def test_ctrl_c_ends_a_search(num_envs, agent, settings):
     command = [sys.executable, "-c", INTERRUPTED, str(num_envs), agent, json.dumps(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    # Promised is a second, the rest is for a busy machine.
-    assert done.returncode == 0 and float(done.stdout) < 5.0, done.stderr
+
+    def seconds_of(_):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    within_a_second(seconds_of)
 
 
 def test_roll_outs_by_rows_have_a_tile(cache):

@@ -1,4 +1,4 @@
-"""The code blocks of the book run: Python from top to bottom of a chapter, and the commands marked `sh,run`."""
+"""The code blocks of the book and of README run: Python from top to bottom, and the book's commands marked `sh,run`."""
 
 import re
 import shlex
@@ -11,6 +11,7 @@ import pytest
 from phalanx import lab
 
 SOURCES = Path(__file__).parents[2] / "docs" / "book" / "src"
+README = Path(__file__).parents[2] / "README.md"
 CHAPTERS = sorted(SOURCES.glob("*.md"))
 
 
@@ -22,7 +23,7 @@ def titles(path):
     return path.stem
 
 
-@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if blocks(chapter, "python")], ids=titles)
+@pytest.mark.parametrize("chapter", [page for page in (README, *CHAPTERS) if blocks(page, "python")], ids=titles)
 def test_the_python_of_a_chapter_runs(chapter, tmp_path, monkeypatch):
     monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path / "cache"))
     script = "\n".join(blocks(chapter, "python"))

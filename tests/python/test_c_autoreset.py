@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from helpers import MODES, SHORT, actions_for, same, sync
 
@@ -121,7 +122,17 @@ OBSERVATION_WRAPPERS = {
     "FlattenObservation": wrappers.FlattenObservation,
     "DtypeObservation": lambda env: wrappers.DtypeObservation(env, np.float64),
     "TransformObservation": lambda env: wrappers.TransformObservation(env, lambda obs: obs),
+    "VectorizeTransformObservation": lambda env: wrappers.VectorizeTransformObservation(
+        env, TransformObservation, func=lambda obs: -obs, observation_space=env.single_observation_space
+    ),
     "RescaleObservation": lambda env: wrappers.RescaleObservation(env, 0.0, 1.0),
+    "ReshapeObservation": lambda env: wrappers.ReshapeObservation(env, (3, 1)),
+}
+#: For dictionaries and pictures, which none of our environments has.
+OF_OTHER_SPACES = {
+    "FilterObservation": lambda env: wrappers.FilterObservation(env, ["x"]),
+    "GrayscaleObservation": wrappers.GrayscaleObservation,
+    "ResizeObservation": lambda env: wrappers.ResizeObservation(env, (8, 8)),
 }
 
 
@@ -134,6 +145,13 @@ def test_c4_observation_wrappers_refuse_same_step(name, mode):
             OBSERVATION_WRAPPERS[name](env)
     else:
         OBSERVATION_WRAPPERS[name](env).reset(seed=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", OF_OTHER_SPACES)
+def test_c4_wrappers_of_other_spaces_refuse_ours(name, mode):
+    with pytest.raises((*REFUSED, TypeError)):
+        OF_OTHER_SPACES[name](phalanx.make_vec("Pendulum-v1", 2, autoreset_mode=mode))
 
 
 @pytest.mark.parametrize("mode", MODES)

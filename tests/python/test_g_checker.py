@@ -19,26 +19,43 @@ from phalanx.testing import VectorEnvError, check_vector_env
         ("Pendulum-v1", {"max_episode_steps": 9}),
         ("TicTacToe-v0", {}),
         ("ChemicalReactor-v0", {"max_episode_steps": 9}),
+        ("ChemicalReactor-v0", {"max_episode_steps": 9, "safety": "monitor"}),
+        ("ARC-v0", {"max_episode_steps": 9, "operations": "raw"}),
     ],
 )
 def test_g5_ours_pass(env_id, kwargs):
     attribute = {"CartPole-v1": "gravity", "Pendulum-v1": "g"}.get(env_id)
-    check_vector_env(lambda mode: phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs), attribute=attribute)
+
+    def make(mode):
+        return phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs)
+
+    check_vector_env(make, attribute=attribute, counter="num_steps")
 
 
 class Broken(VectorEnv):
     """A sound environment with one thing turned wrong by a subclass."""
 
+    kind, attribute = "CartPole-v1", "gravity"
+
     def __init__(self, mode):
-        self.inner = phalanx.make_vec("CartPole-v1", 3, autoreset_mode=mode)
+        self.inner = phalanx.make_vec(self.kind, 3, autoreset_mode=mode, max_episode_steps=100)
         self.mode = mode
         for name in (
             "num_envs", "single_observation_space", "single_action_space", "observation_space", "action_space", "metadata"
         ):
             setattr(self, name, getattr(self.inner, name))
 
+    @property
+    def num_steps(self):
+        return self.inner.num_steps
+
+    def seed_np_random(self, seed):
+        """What Gymnasium's class does for a seed, and not for a list of seeds."""
+        if not isinstance(seed, list):
+            VectorEnv.reset(self, seed=seed)
+
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
+        self.seed_np_random(seed)
         return self.inner.reset(seed=seed, options=options)
 
     def step(self, actions):
@@ -221,13 +238,13 @@ class OneBuffer(Broken):
 
 class IgnoresSeeds(Broken):
     def reset(self, *, seed=None, options=None):
-        VectorEnv.reset(self, seed=seed)
+        self.seed_np_random(seed)
         return self.inner.reset(options=options)
 
 
 class SameSeedForAll(Broken):
     def reset(self, *, seed=None, options=None):
-        VectorEnv.reset(self, seed=seed)
+        self.seed_np_random(seed)
         return self.inner.reset(seed=None if seed is None else [seed * 1000 + i for i in range(3)], options=options)
 
 
@@ -318,6 +335,145 @@ class LivesOnWhenClosed(Broken):
         pass
 
 
+class UnwrapsTheEngine(Broken):
+    @property
+    def unwrapped(self):
+        return self.inner._engine
+
+
+class OneFlagForBoth(Broken):
+    def step(self, actions):
+        obs, rewards, terminations, truncations, info = super().step(actions)
+        return obs, rewards, terminations | truncations, terminations | truncations, info
+
+
+class BrokenPendulum(Broken):
+    """One whose actions are real."""
+
+    kind, attribute = "Pendulum-v1", "g"
+
+
+class TakesNan(BrokenPendulum):
+    def step(self, actions):
+        return super().step(np.nan_to_num(actions))
+
+
+class StepsBeforeItRefusesNan(BrokenPendulum):
+    def step(self, actions):
+        try:
+            return super().step(actions)
+        except ValueError:
+            super().step(np.nan_to_num(actions))
+            raise
+
+
+class TakesSinglesOnly(BrokenPendulum):
+    def step(self, actions):
+        return super().step(actions if getattr(actions, "dtype", None) == np.float32 else np.zeros((3, 1)))
+
+
+class TakesAnyNumberOfSeeds(Broken):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed[:3] if isinstance(seed, list) else seed, options=options)
+
+
+class OneSeedOfTheList(Broken):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed[:1] * len(seed) if isinstance(seed, list) else seed, options=options)
+
+
+class TakesNegativeSeeds(Broken):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed if seed is None or isinstance(seed, list) else abs(seed), options=options)
+
+
+class Begins(Broken):
+    """One that may change what a step returns where it begins an episode (`begun`), or has ended one (`ended`)."""
+
+    ended = np.zeros(3, bool)
+
+    def reset(self, *, seed=None, options=None):
+        self.obs, info = super().reset(seed=seed, options=options)
+        self.ended = np.zeros(3, bool)
+        return self.obs, info
+
+    def step(self, actions):
+        obs, rewards, terminations, truncations, info = super().step(actions)
+        begun, self.ended = self.ended, terminations | truncations
+        if self.mode == AutoresetMode.NEXT_STEP:
+            self.change(obs, begun, actions)
+        elif self.mode == AutoresetMode.SAME_STEP:
+            self.change(obs, self.ended, actions)
+        self.obs = obs.copy()
+        return obs, rewards, terminations, truncations, info
+
+
+class UsesTheActionAtABeginning(Begins):
+    def change(self, obs, begun, actions):
+        if self.mode == AutoresetMode.NEXT_STEP:
+            obs[begun, 0] += 0.001 * np.asarray(actions)[begun]
+
+
+class BeginsWithAStep(Begins):
+    """It returns what the first step gives, in place of the first observation."""
+
+    def change(self, obs, begun, actions):
+        if self.mode == AutoresetMode.NEXT_STEP:
+            obs[begun, 0] += 0.02 * obs[begun, 1]
+
+
+class BeginsElsewhereInTheSameStep(Begins):
+    def change(self, obs, begun, actions):
+        if self.mode == AutoresetMode.SAME_STEP:
+            obs[begun] *= 0.5
+
+
+class OneGeneratorForAll(Begins):
+    """First observations come from one stream, so that who ends first draws first."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.generator = np.random.default_rng(seed)
+        return super().reset(seed=seed, options=options)
+
+    def change(self, obs, begun, actions):
+        obs[begun] = self.generator.uniform(-0.05, 0.05, (begun.sum(), 4))
+
+
+class RewardsByPlace(Broken):
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        return obs, np.where(rewards > 0, rewards + np.arange(3, dtype=np.float32), rewards), *rest
+
+
+class CountsCalls(Broken):
+    calls = 0
+    num_steps = property(lambda self: self.calls)
+
+    def step(self, actions):
+        result = super().step(actions)
+        self.calls += 3
+        return result
+
+
+class NestedInfoWithoutMask(Broken):
+    def step(self, actions):
+        *rest, info = super().step(actions)
+        return *rest, {"body": {"speed": np.zeros(3)}, "_body": np.ones(3, bool), **info}
+
+
+class SamplesForItself(Broken):
+    def step(self, actions):
+        self.action_space.sample()
+        return super().step(actions)
+
+
+class SeedsTheActionSpace(Broken):
+    def reset(self, *, seed=None, options=None):
+        self.action_space.seed(None if isinstance(seed, list) else seed)
+        return super().reset(seed=seed, options=options)
+
+
 MUTANTS = {
     WrongBatchSpace: "A1",
     ModeAsText: "A3",
@@ -354,17 +510,39 @@ MUTANTS = {
     StepsBeforeItRefuses: "B4",
     DoesNotSayWhichAction: "B4",
     CountsTheBeginning: "D4",
+    UnwrapsTheEngine: "A5",
+    OneFlagForBoth: "B3",
+    TakesNan: "B5",
+    StepsBeforeItRefusesNan: "B5",
+    TakesSinglesOnly: "B5",
+    TakesAnyNumberOfSeeds: "E1",
+    OneSeedOfTheList: "E1",
+    TakesNegativeSeeds: "E1",
+    UsesTheActionAtABeginning: "C1",
+    BeginsWithAStep: "C1",
+    BeginsElsewhereInTheSameStep: "C2",
+    OneGeneratorForAll: "E4",
+    RewardsByPlace: "E4",
+    CountsCalls: "C6",
+    NestedInfoWithoutMask: "D1",
+    SamplesForItself: "E5",
+    SeedsTheActionSpace: "E5",
 }
 
 
-def test_the_base_of_the_mutants_is_sound():
-    check_vector_env(Broken, attribute="gravity")
+def check(kind):
+    check_vector_env(kind, attribute=kind.attribute, counter="num_steps")
+
+
+@pytest.mark.parametrize("base", [Broken, BrokenPendulum])
+def test_the_bases_of_the_mutants_are_sound(base):
+    check(base)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_g5_mutants_are_caught(mutant):
     with pytest.raises(VectorEnvError) as caught:
-        check_vector_env(mutant, attribute="gravity")
+        check(mutant)
     assert str(caught.value).startswith(f"{MUTANTS[mutant]}:"), caught.value
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from helpers import MODES, actions_for, sync
 
@@ -29,6 +30,13 @@ WRAPPERS = {
         lambda env: wrappers.TransformObservation(env, lambda obs: obs * 2), "CartPole-v1", NOT_SAME_STEP
     ),
     "FlattenObservation": (wrappers.FlattenObservation, "CartPole-v1", NOT_SAME_STEP),
+    "ReshapeObservation": (lambda env: wrappers.ReshapeObservation(env, (2, 2)), "CartPole-v1", NOT_SAME_STEP),
+    "VectorizeTransformObservation": (
+        lambda env: wrappers.VectorizeTransformObservation(
+            env, TransformObservation, func=lambda obs: -obs, observation_space=env.single_observation_space
+        ),
+        "CartPole-v1", NOT_SAME_STEP,
+    ),
     "DtypeObservation": (
         lambda env: wrappers.DtypeObservation(env, np.float64), "CartPole-v1", NOT_SAME_STEP
     ),
@@ -92,8 +100,6 @@ def test_h2_wrappers_may_write_into_what_was_returned(rng):
 
 
 def test_h2_vectorize_transform_observation(rng):
-    from gymnasium.wrappers import TransformObservation
-
     plain = phalanx.make_vec("CartPole-v1", 3)
     space = plain.single_observation_space
     wrapped = wrappers.VectorizeTransformObservation(
@@ -165,6 +171,7 @@ def test_h1_record_video(mode, tmp_path, rng):
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_h1_human_rendering(num_envs, mode, monkeypatch, rng):
     pygame = pytest.importorskip("pygame")
+    pytest.importorskip("cv2")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
 
     def wrap(env, name):

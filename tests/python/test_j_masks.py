@@ -88,6 +88,11 @@ def test_j_masks_of_several_choices(operations, mode):
         assert (rewards > -500).all()
         ended = terminations | truncations
         ends += int(ended.sum())
+        if mode.value == "SameStep" and ended.any():
+            # The same flags as in any other state: a state has no part in which operations are restricted.
+            last = info["final_info"]["action_mask"]
+            assert last.dtype == np.int8 and np.array_equal(info["final_info"]["_action_mask"], ended)
+            assert np.array_equal(last == 1, masks & ended[:, None])
         if mode.value == "Disabled" and ended.any():
             _, info = env.reset(options={"reset_mask": ended})
     assert ends > 20

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import within_a_second
 
 from phalanx import lab
 
@@ -221,15 +222,20 @@ def test_ctrl_c_ends_the_suite_and_its_processes(tmp_path):
         program = lab.command()
     except FileNotFoundError as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    # Promised is a second; another is for a busy machine.
-    assert done.returncode == 0 and float(done.stdout) < 2.0, done.stderr
-    if os.path.isdir("/proc"):
-        deadline = time.monotonic() + 5
-        while left := measuring(program, tmp_path):
-            assert time.monotonic() < deadline, left
-            time.sleep(0.05)
+
+    def seconds_of(attempt):
+        folder = tmp_path / str(attempt)
+        command = [sys.executable, "-c", INTERRUPTED, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        if os.path.isdir("/proc"):
+            deadline = time.monotonic() + 5
+            while left := measuring(program, folder):
+                assert time.monotonic() < deadline, left
+                time.sleep(0.05)
+        return float(done.stdout)
+
+    within_a_second(seconds_of)
 
 
 def measuring(program, folder):

@@ -1,5 +1,7 @@
 """M. Recorded episodes as Minari datasets."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -118,18 +120,18 @@ def test_modes_that_cannot_be_recorded():
 def test_what_cannot_be_exported_leaves_nothing_behind():
     recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True)
     refusals = [
-        ("phalanx/c", "CartPole-v1", recorded, {}, ValueError),
-        ("phalanx/refused-v0", "CartPole-v1", None, {}, TypeError),
-        ("phalanx/refused-v0", "CartPole-v1", [], {}, ValueError),
-        ("phalanx/refused-v0", "Acrobot-v1", recorded, {}, ValueError),
-        ("phalanx/refused-v0", "CartPole-v1", recorded, {"data_format": "none"}, ValueError),
+        ("phalanx/c-random", "CartPole-v1", recorded, {}, ValueError),
+        ("phalanx/refused-random-v0", "CartPole-v1", None, {}, TypeError),
+        ("phalanx/refused-random-v0", "CartPole-v1", [], {}, ValueError),
+        ("phalanx/refused-random-v0", "Acrobot-v1", recorded, {}, ValueError),
+        ("phalanx/refused-random-v0", "CartPole-v1", recorded, {"data_format": "none"}, ValueError),
     ]
     for name, env, episodes, keywords, kind in refusals:
         with pytest.raises(kind):
             export(name, env, episodes, **keywords)
         assert name not in minari.list_local_datasets()
-    export("phalanx/refused-v0", "CartPole-v1", recorded)
-    minari.delete_dataset("phalanx/refused-v0")
+    export("phalanx/refused-random-v0", "CartPole-v1", recorded)
+    minari.delete_dataset("phalanx/refused-random-v0")
 
 
 def test_a_recorder_wants_a_beginning_and_all_actions():
@@ -166,12 +168,27 @@ def test_an_environment_of_another_namespace_is_exported():
     assert len(closed) == 1
 
 
-@pytest.mark.parametrize("quality", ["expert", "medium", "mixed", "random"])
-def test_m4_scores_and_quality(quality):
-    """Minari stores both scores or none: none without a threshold from which a task is solved. Ids tell qualities."""
-    name = f"phalanx/pendulum-{quality}-v0"
+def test_m4_scores():
+    """Minari stores both scores or none: none without a threshold from which a task is solved."""
     recorded = phalanx.rollout("Pendulum-v1", 200, num_envs=2, record=True)
-    metadata = export(name, "Pendulum-v1", recorded).storage.metadata
-    assert metadata["dataset_id"] == name and not {"ref_min_score", "ref_max_score"} & set(metadata)
-    given = export(f"phalanx/pendulum-{quality}-v1", "Pendulum-v1", recorded, ref_min_score=-1.0, ref_max_score=0.0)
+    metadata = export("phalanx/pendulum-random-v0", "Pendulum-v1", recorded).storage.metadata
+    assert metadata["dataset_id"] == "phalanx/pendulum-random-v0"
+    assert not {"ref_min_score", "ref_max_score"} & set(metadata)
+    given = export("phalanx/pendulum-random-v1", "Pendulum-v1", recorded, ref_min_score=-1.0, ref_max_score=0.0)
     assert (given.storage.metadata["ref_min_score"], given.storage.metadata["ref_max_score"]) == (-1.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["pole-expert-v0", "pole/medium-v2", "pole_mixed-v0", "pole-on-mars-random-v0"])
+def test_m4_ids_tell_the_quality(name):
+    recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*quality")
+        export(name, "CartPole-v1", recorded, ref_min_score=0.0)
+
+
+@pytest.mark.parametrize("name", ["phalanx/pole-v0", "phalanx/pole-randomised-v0"])
+def test_m4_ids_without_a_quality_are_warned_of(name):
+    recorded = phalanx.rollout("CartPole-v1", 100, num_envs=2, record=True)
+    with pytest.warns(UserWarning, match=f"'{name}' tells no quality, .* one of expert, medium, mixed, random"):
+        export(name, "CartPole-v1", recorded, ref_min_score=0.0)
+    assert name in minari.list_local_datasets()

@@ -132,6 +132,43 @@ def test_n8_steps_allocate_nothing_in_rust(copy, num_envs, threads, rng):
     assert allocations() > before and len(result) == 5
 
 
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("num_envs", "threads"), [(1, 1), (64, 1), (5_000, 2)])
+def test_n8_same_step_allocates_where_episodes_end(copy, dense, num_envs, threads, rng):
+    """What an info tells of ends is new, and made by arrays that grow by doubling: never one for each environment."""
+    env = phalanx.make_vec(
+        "CartPole-v1", num_envs, autoreset_mode="SameStep", copy=copy, final_obs_dense=dense, threads=threads
+    )
+    env.reset(seed=0)
+    actions = rng.integers(2, size=(8, num_envs))
+    with_ends = 0
+    for i in range(300):
+        before = allocations()
+        result = env.step(actions[i % 8])
+        made, ends = allocations() - before, int((result[2] | result[3]).sum())
+        if i > 100:
+            # 10 and twice the logarithm were counted; some more are left for other versions of NumPy.
+            assert made <= (12 + 2 * ends.bit_length() if ends else 0), (made, ends)
+            with_ends += ends > 0
+    assert with_ends > 5
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_n8_disabled_allocates_for_what_a_reset_took(copy, rng):
+    """A reset returns an array, which the next step cannot use."""
+    env = phalanx.make_vec("CartPole-v1", 64, autoreset_mode="Disabled", copy=copy)
+    env.reset(seed=0)
+    for i in range(300):
+        actions = rng.integers(2, size=64)
+        before = allocations()
+        _, _, terminations, truncations, _ = env.step(actions)
+        made, done = allocations() - before, terminations | truncations
+        assert i < 100 or made <= (1 if copy else 0), made
+        if done.any():
+            env.reset(options={"reset_mask": done})
+
+
 @pytest.mark.parametrize(
     ("env_id", "kwargs"),
     [

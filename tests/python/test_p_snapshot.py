@@ -10,7 +10,36 @@ from helpers import MODES, actions_for, legal_actions
 
 import phalanx
 
-ENVS = [("CartPole-v1", {}), ("Pendulum-v1", {"max_episode_steps": 9}), ("ChemicalReactor-v0", {}), ("TicTacToe-v0", {})]
+ENVS = [
+    ("CartPole-v1", {}),
+    ("Pendulum-v1", {"max_episode_steps": 9}),
+    ("ChemicalReactor-v0", {"safety": "monitor", "max_episode_steps": 20}),
+    ("TicTacToe-v0", {"opponent": "self_play"}),
+    ("ARC-v0", {"operations": "raw", "invalid_operation": "penalize", "max_episode_steps": 9}),
+]
+
+
+def absorb(total, value):
+    """Takes names, types and values into a digest: of infos, which are nested and have objects among them."""
+    if isinstance(value, dict):
+        for key in sorted(value):
+            total.update(key.encode())
+            absorb(total, value[key])
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        total.update(f"{value.dtype}{value.shape}".encode())
+        total.update(value.tobytes())
+    elif isinstance(value, np.ndarray):
+        for one in value:
+            absorb(total, one)
+    else:
+        assert value is None, value
+        total.update(b"None")
+
+
+def random_actions(env, rng):
+    if env._spec.has_action_mask and not env.single_action_space.shape:
+        return legal_actions(env.action_masks(), rng)
+    return actions_for(env, rng)
 
 
 def run(env, steps, seed):
@@ -21,14 +50,42 @@ def run(env, steps, seed):
     for _ in range(steps):
         if ended is not None and env.metadata["autoreset_mode"].value == "Disabled" and ended.any():
             env.reset(options={"reset_mask": ended})
-        masked = env._spec.has_action_mask
-        actions = legal_actions(env.action_masks(), rng) if masked else actions_for(env, rng)
-        obs, rewards, terminations, truncations, info = env.step(actions)
+        obs, rewards, terminations, truncations, info = env.step(random_actions(env, rng))
         ended = terminations | truncations
-        for part in (obs, rewards, terminations, truncations):
-            total.update(part.tobytes())
-        total.update(repr(sorted(info)).encode())
+        for part in (obs, rewards, terminations, truncations, info):
+            absorb(total, part)
     return total.hexdigest()
+
+
+def test_the_digest_hears_of_infos():
+    """Otherwise a restore that forgot costs would pass: these differ in nothing but where a cost begins, and so in the
+    values of an info, at the top and in those of ends."""
+
+    def digest(bound, change=lambda info: None):
+        env = phalanx.make_vec(
+            "Pendulum-v1", 5, autoreset_mode="SameStep", max_episode_steps=9, constraints=[f"theta_dot<={bound}:soft"]
+        )
+        env.reset(seed=0)
+        step = env.step
+
+        def changed(actions):
+            result = step(actions)
+            change(result[4])
+            return result
+
+        env.step = changed
+        return run(env, 60, 1)
+
+    def forget_finals(info):
+        if "final_info" in info:
+            info["final_info"]["cost"][:] = 0
+
+    def forget_last(info):
+        for last in info.get("final_obs", []):
+            last[:] = 0
+
+    assert digest(0.25) == digest(0.25) != digest(0.5)
+    assert len({digest(0.25), digest(0.25, forget_finals), digest(0.25, forget_last)}) == 3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -82,11 +139,11 @@ def test_p_some_environments_go_back(env_id, kwargs):
     env.restore(snapshot, mask)
     old = phalanx.make_vec(env_id, 20, autoreset_mode="SameStep", **kwargs)
     old.restore(snapshot)
-    masked = env._spec.has_action_mask
+    binding = env_id == "TicTacToe-v0"
     rng = np.random.default_rng(5)
     for _ in range(100):
-        actions = legal_actions(env.action_masks(), rng) if masked else actions_for(env, rng)
-        if masked:
+        actions = random_actions(env, rng)
+        if binding:
             # Each must make a legal move; those that are not compared may make another.
             actions_twin = np.where(mask, legal_actions(twin.action_masks(), rng), actions)
             actions_old = np.where(mask, actions, legal_actions(old.action_masks(), rng))
@@ -95,6 +152,10 @@ def test_p_some_environments_go_back(env_id, kwargs):
         a, b, c = env.step(actions), twin.step(actions_twin), old.step(actions_old)
         for part in range(4):
             assert np.array_equal(a[part][~mask], b[part][~mask]) and np.array_equal(a[part][mask], c[part][mask])
+        # What has to do with ends is there only where some environment's episode ended.
+        for key in {*a[4]} & {*b[4]} & {*c[4]} - {"final_obs", "_final_obs", "final_info", "_final_info"}:
+            assert np.array_equal(a[4][key][~mask], b[4][key][~mask]), key
+            assert np.array_equal(a[4][key][mask], c[4][key][mask]), key
     with pytest.raises(ValueError, match="mask"):
         env.restore(snapshot, [True])
 

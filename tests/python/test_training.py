@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import within_a_second
 
 import phalanx
 from phalanx.training import ProgressLine, TrainingInterrupted
@@ -323,16 +324,21 @@ except KeyboardInterrupt as stopped:
 @pytest.mark.parametrize(("agent", "num_envs"), [("ppo", 4), ("dqn", 8), ("pqn", 32)])
 def test_ctrl_c_stops_soon_and_keeps_the_checkpoint(tmp_path, agent, num_envs):
     script = INTERRUPTED.format(agent=agent, num_envs=num_envs)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "run")], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    seconds, step, told = done.stdout.split()
-    # Promised is a second, alone it takes a quarter of one; another is for a busy machine.
-    assert float(seconds) < 2.0 and int(step) > 0 and told == "True"
-    run = phalanx.load_run(tmp_path / "run")
-    assert run.metadata["status"] == "interrupted"
-    assert run.load_checkpoint(None).global_step == int(step)
+
+    def seconds_of(attempt):
+        run_dir = tmp_path / f"run{attempt}"
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(run_dir)], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        seconds, step, told = done.stdout.split()
+        assert int(step) > 0 and told == "True"
+        run = phalanx.load_run(run_dir)
+        assert run.metadata["status"] == "interrupted"
+        assert run.load_checkpoint(None).global_step == int(step)
+        return float(seconds)
+
+    within_a_second(seconds_of)
 
 
 IN_THE_MIDST = """
@@ -369,18 +375,20 @@ LONG_EVALUATION = (
 
 @pytest.mark.parametrize(("env", "agent", "settings"), [*LONG_UNITS, LONG_EVALUATION])
 def test_ctrl_c_is_heard_in_the_midst(tmp_path, env, agent, settings):
-    run_dir = tmp_path / "run"
-    command = [sys.executable, "-c", IN_THE_MIDST, env, agent, json.dumps(settings), str(run_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    seconds, step = done.stdout.split()
-    # Promised is a second; another is for a busy machine.
-    assert float(seconds) < 2.0
-    run = phalanx.load_run(run_dir)
-    assert run.metadata["status"] == "interrupted"
-    # What was begun is undone: there are whole roll-outs only, and the run can go on from the last.
-    unit = settings["num_envs"] * settings["rollout_steps"]
-    assert run.load_checkpoint(None).global_step == int(step) and int(step) % unit == 0 and int(step) > 0
+    def seconds_of(attempt):
+        run_dir = tmp_path / f"run{attempt}"
+        command = [sys.executable, "-c", IN_THE_MIDST, env, agent, json.dumps(settings), str(run_dir)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        seconds, step = done.stdout.split()
+        run = phalanx.load_run(run_dir)
+        assert run.metadata["status"] == "interrupted"
+        # What was begun is undone: there are whole roll-outs only, and the run can go on from the last.
+        unit = settings["num_envs"] * settings["rollout_steps"]
+        assert run.load_checkpoint(None).global_step == int(step) and int(step) % unit == 0 and int(step) > 0
+        return float(seconds)
+
+    within_a_second(seconds_of)
 
 
 EVALUATED = """
@@ -400,9 +408,12 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_an_evaluation():
-    done = subprocess.run([sys.executable, "-c", EVALUATED], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 2.0
+    def seconds_of(_):
+        done = subprocess.run([sys.executable, "-c", EVALUATED], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    within_a_second(seconds_of)
 
 
 def test_an_interrupt_is_a_keyboard_interrupt():

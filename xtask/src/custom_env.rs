@@ -12,7 +12,7 @@ const UNOPTIMISED: &str = "profile.release.opt-level=0";
 /// that `pip install .` builds.
 const TARGET: &str = "custom-env";
 
-/// Tests the crate, then its Python module beside the installed package.
+/// Tests the crate, then its Python module beside the installed package, with the examples of its docstrings.
 pub(crate) fn test(workspace: &Workspace) -> Result<(), String> {
     let folder = workspace.root.join("examples").join("custom-env");
     let (manifest, target) = (folder.join("Cargo.toml"), workspace.target.join(TARGET));
@@ -24,5 +24,7 @@ pub(crate) fn test(workspace: &Workspace) -> Result<(), String> {
     let mut install = Command::new(&interpreter);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"]);
     run(install.arg(&folder).env("CARGO_TARGET_DIR", target).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"))?;
-    workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain([folder.join("tests")]))
+    // The examples are those of what was installed: the sources have no compiled module beside them.
+    let examples = ["--doctest-modules", "--pyargs", "room_heating"].map(Into::into);
+    workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain([folder.join("tests")]).chain(examples))
 }

@@ -38,12 +38,22 @@ pub(crate) fn steps(workspace: &Workspace, run: &mut Run) {
                 install(workspace, &interpreter, wheel.as_deref())?;
                 test(workspace, &interpreter, PYTEST.iter().map(Into::into).chain([tests.join("with_torch")]))
             }
-            Err(why) => {
-                println!("NOT TESTED, because torch does not install here: {why}");
-                Ok(())
-            }
+            Err(why) => gap(format!("because torch does not install here: {why}")),
         }
     });
+}
+
+/// Where this is set, to versions of Python such as "3.10 3.11", all of them must be there, and whatever cannot be tested is a
+/// failure: on machines that were set up for it.
+const DEMANDED: &str = "PHALANX_PYTHONS";
+
+/// Says what is not tested, which is a failure only where everything is demanded.
+fn gap(what: String) -> Result<(), String> {
+    if std::env::var_os(DEMANDED).is_some() {
+        return Err(format!("not tested, {what}"));
+    }
+    println!("NOT TESTED, {what}");
+    Ok(())
 }
 
 /// Tests of what depends on the versions of Python, NumPy and Gymnasium: the rows of the checklist but for those that need
@@ -68,14 +78,35 @@ const VERSION_TESTS: [&str; 17] = [
     "test_rollout.py",
 ];
 
+/// Tests that need libraries of their own, or take their time: with the newest of the other Pythons, some forty seconds.
+const LIBRARY_TESTS: [&str; 4] = ["test_k_pettingzoo.py", "test_m_minari.py", "test_lab.py", "test_training.py"];
+
+/// The sets of libraries (`requirements-NAME.txt`) for one of the other Pythons, the oldest of which comes first.
+fn sets(place: usize, count: usize, takes_oldest: bool) -> &'static [&'static str] {
+    match place {
+        0 if takes_oldest => &["oldest", "old-numpy", "old-gymnasium"],
+        last if last + 1 == count => &["newest-libraries"],
+        1 => &["gymnasium-1.3"],
+        _ => &["newest"],
+    }
+}
+
 /// The same wheel with the other Pythons of this machine: the oldest with the oldest libraries and with each of them among
-/// the newest, the others with the newest. Which Pythons a machine has is its own matter, so having none is said and no
-/// failure.
+/// the newest, the others with the newest, one with the Gymnasium in between and the newest with optional libraries, too.
+/// Which Pythons a machine has is its own matter, so having none is said and no failure, unless they are demanded.
 fn test_versions(workspace: &Workspace, wheel: Option<&Path>) -> Result<(), String> {
     let tests = workspace.root.join("tests").join("python");
     let pythons = python::others();
+    let mut gaps = Vec::new();
     if pythons.is_empty() {
-        println!("NOT TESTED, because there is no other Python here from 3.10 on");
+        gaps.extend(gap("because there is no other Python here from 3.10 on".to_owned()).err());
+    }
+    let own = python::own();
+    for demanded in std::env::var(DEMANDED).unwrap_or_default().split_whitespace() {
+        let has = |version: &String| python::minor(version) == python::minor(demanded);
+        if !own.iter().any(has) && !pythons.iter().any(|(_, version)| has(version)) {
+            gaps.extend(gap(format!("because there is no Python {demanded} here")).err());
+        }
     }
     let mut tested = 0;
     for (i, (python, version)) in pythons.iter().enumerate() {
@@ -83,22 +114,24 @@ fn test_versions(workspace: &Workspace, wheel: Option<&Path>) -> Result<(), Stri
         // The oldest NumPy is older than Python 3.13.
         let takes_oldest = i == 0 && minor <= 12;
         if i == 0 && !takes_oldest {
-            println!("NOT TESTED with the oldest libraries, because the oldest other Python here is {version}");
+            gaps.extend(gap(format!("with the oldest libraries, because the oldest other Python is {version}")).err());
         }
-        let sets: &[&str] = if takes_oldest { &["oldest", "old-numpy", "old-gymnasium"] } else { &["newest"] };
-        for libraries in sets {
+        for libraries in sets(i, pythons.len(), takes_oldest) {
             println!("Python {version} with the libraries of requirements-{libraries}.txt");
             let venv = workspace.target.join(format!("venv-3.{minor}-{libraries}"));
             let requirements = tests.join(format!("requirements-{libraries}.txt"));
             match python::prepare_with(python, version, &venv, &[requirements]) {
                 Ok(interpreter) => {
                     install(workspace, &interpreter, wheel)?;
-                    let chosen = VERSION_TESTS.iter().map(|name| tests.join(name));
+                    let more: &[&str] = if *libraries == "newest-libraries" { &LIBRARY_TESTS } else { &[] };
+                    let chosen = VERSION_TESTS.iter().chain(more).map(|name| tests.join(name));
                     workspace.run(&interpreter, PYTEST.iter().map(Into::into).chain(chosen))?;
                     tested += 1;
                 }
                 Err(why) => {
-                    println!("NOT TESTED with Python {version}, because its libraries do not install here: {why}");
+                    let what =
+                        format!("with Python {version}, because requirements-{libraries}.txt do not install: {why}");
+                    gaps.extend(gap(what).err());
                 }
             }
         }
@@ -106,7 +139,7 @@ fn test_versions(workspace: &Workspace, wheel: Option<&Path>) -> Result<(), Stri
     if tested == 0 && !pythons.is_empty() {
         return Err("the libraries of none of the other Pythons can be installed".to_owned());
     }
-    Ok(())
+    if gaps.is_empty() { Ok(()) } else { Err(gaps.join("; ")) }
 }
 
 /// Measures what the package promises of its speed, beside Gymnasium and, where it installs, EnvPool.
@@ -178,4 +211,22 @@ fn install(workspace: &Workspace, interpreter: &Path, wheel: Option<&Path>) -> R
     let arguments =
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"];
     workspace.run(interpreter, arguments.map(Into::into).into_iter().chain([wheel.to_owned()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sets;
+
+    #[test]
+    fn every_set_of_libraries_is_used_where_there_are_three_other_pythons() {
+        let of = |count, takes_oldest| -> Vec<&str> {
+            (0..count).flat_map(|place| sets(place, count, takes_oldest)).copied().collect()
+        };
+        let oldest = ["oldest", "old-numpy", "old-gymnasium"];
+        assert_eq!(of(1, true), oldest);
+        assert_eq!(of(1, false), ["newest-libraries"]);
+        assert_eq!(of(3, true), [&oldest[..], &["gymnasium-1.3", "newest-libraries"]].concat());
+        assert_eq!(of(4, true), [&oldest[..], &["gymnasium-1.3", "newest", "newest-libraries"]].concat());
+        assert_eq!(of(3, false), ["newest", "gymnasium-1.3", "newest-libraries"]);
+    }
 }

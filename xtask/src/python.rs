@@ -63,7 +63,7 @@ pub(crate) fn others() -> Vec<(PathBuf, String)> {
     let root = root.or_else(|| std::env::home_dir().map(|home| home.join(".pyenv")));
     let installed = root.and_then(|root| fs::read_dir(root.join("versions")).ok()).into_iter().flatten().flatten();
     let installed = installed.map(|folder| folder.path().join("bin").join("python3"));
-    let own = version(system_python()).ok().flatten();
+    let own = own();
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for python in named.chain(installed) {
         // Those that cannot be started, are too old or make no environments are none.
@@ -76,6 +76,11 @@ pub(crate) fn others() -> Vec<(PathBuf, String)> {
     }
     found.sort_by_key(|(_, version)| minor(version));
     found
+}
+
+/// The version of the Python that everything else is tested with.
+pub(crate) fn own() -> Option<String> {
+    version(system_python()).ok().flatten()
 }
 
 /// 12 of "3.12.1".

@@ -49,9 +49,24 @@ def test_i1_environments_that_would_mislead_are_refused(kwargs, words):
         phalanx.to_sb3(phalanx.make_vec("CartPole-v1", 2, autoreset_mode="SameStep", **kwargs))
 
 
-@pytest.mark.parametrize(("env_id", "kwargs"), [("CartPole-v1", {}), ("TicTacToe-v0", {}), ("Pendulum-v1", {"max_episode_steps": 9})])
-def test_i2_to_i7_our_checker(env_id, kwargs):
-    check_sb3_vecenv(make(env_id, **kwargs))
+@pytest.mark.parametrize(
+    ("env_id", "attribute", "method", "kwargs"),
+    [
+        ("CartPole-v1", "gravity", "state", {"render_mode": "rgb_array"}),
+        ("TicTacToe-v0", None, "action_masks", {}),
+        ("Pendulum-v1", "g", "state", {"max_episode_steps": 9}),
+    ],
+)
+def test_i2_to_i7_our_checker(env_id, attribute, method, kwargs):
+    check_sb3_vecenv(make(env_id, **kwargs), attribute=attribute, method=method)
+
+
+def test_i2_to_i7_our_checker_passes_theirs():
+    """What Stable-Baselines3 makes itself is no less sound."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    env = DummyVecEnv([lambda: gymnasium.make("CartPole-v1", render_mode="rgb_array") for _ in range(3)])
+    check_sb3_vecenv(env, method="render")
 
 
 def test_i3_truncation_bootstraps():
@@ -171,7 +186,7 @@ class Misleading(PhalanxVecEnv):
     """One of ours with one thing turned wrong by a subclass."""
 
     def __init__(self):
-        super().__init__(phalanx.make_vec("CartPole-v1", 3, autoreset_mode="SameStep"))
+        super().__init__(phalanx.make_vec("CartPole-v1", 3, autoreset_mode="SameStep", render_mode="rgb_array"))
 
 
 class SeedsForEver(Misleading):
@@ -236,6 +251,65 @@ class OneBuffer(Misleading):
         return self.buffer, *rest
 
 
+class OneBufferOfRewards(Misleading):
+    def step_wait(self):
+        obs, rewards, *rest = super().step_wait()
+        self.buffer = getattr(self, "buffer", rewards)
+        self.buffer[:] = rewards
+        return obs, self.buffer, *rest
+
+
+class TimeLimitWithoutEnd(Misleading):
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        for info in infos:
+            info["TimeLimit.truncated"] = True
+        return obs, rewards, dones, infos
+
+
+class HasEveryMethod(Misleading):
+    def env_method(self, method_name, *args, indices=None, **kwargs):
+        if not hasattr(self.env, method_name):
+            return [None] * self.num_envs
+        return super().env_method(method_name, *args, indices=indices, **kwargs)
+
+
+class MethodsOfAll(Misleading):
+    def env_method(self, method_name, *args, indices=None, **kwargs):
+        return super().env_method(method_name, *args, **kwargs)
+
+
+class MethodsInOrder(Misleading):
+    def env_method(self, method_name, *args, indices=None, **kwargs):
+        indices = sorted(indices) if isinstance(indices, list) else indices
+        return super().env_method(method_name, *args, indices=indices, **kwargs)
+
+
+class AttributesOfAll(Misleading):
+    def get_attr(self, attr_name, indices=None):
+        return super().get_attr(attr_name)
+
+
+class SetsAll(Misleading):
+    def set_attr(self, attr_name, value, indices=None):
+        super().set_attr(attr_name, value)
+
+
+class SetsTheFirstOfThem(Misleading):
+    def set_attr(self, attr_name, value, indices=None):
+        super().set_attr(attr_name, value, indices[:1] if isinstance(indices, list) else indices)
+
+
+class WrappedAll(Misleading):
+    def env_is_wrapped(self, wrapper_class, indices=None):
+        return [False] * self.num_envs
+
+
+class OnePicture(Misleading):
+    def get_images(self):
+        return super().get_images()[:1]
+
+
 class RewardsInDouble(Misleading):
     def step_wait(self):
         obs, rewards, *rest = super().step_wait()
@@ -252,13 +326,21 @@ MISLEADING = {
     OneSeedForAll: r"s \+ i", OptionsForEver: "set_options", OneInfoForAll: "distinct dicts",
     SameInfosInEachStep: "in each step anew", NoLastObservation: "terminal_observation", NoTimeLimit: "TimeLimit",
     OneBuffer: "must survive", RewardsInDouble: "rewards", HasEverything: "AttributeError",
+    OneBufferOfRewards: "an array of its own", TimeLimitWithoutEnd: "no episode has ended",
+    HasEveryMethod: "a missing method", MethodsOfAll: "env_method: indices", MethodsInOrder: "env_method: indices",
+    AttributesOfAll: "get_attr: indices", SetsAll: "set_attr: indices=number",
+    SetsTheFirstOfThem: "set_attr: indices=.first", WrappedAll: "env_is_wrapped: indices", OnePicture: "get_images",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", MISLEADING, ids=lambda kind: kind.__name__)
 def test_i9_our_checker_catches_what_would_mislead(kind):
     with pytest.raises(AssertionError, match=MISLEADING[kind]):
-        check_sb3_vecenv(kind())
+        check_sb3_vecenv(kind(), attribute="gravity", method="state")
+
+
+def test_i9_what_the_misleading_are_made_of_is_sound():
+    check_sb3_vecenv(Misleading(), attribute="gravity", method="state")
 
 
 def test_i9_what_is_no_vecenv_is_caught():
@@ -277,8 +359,9 @@ def test_i8_wrappers(wrap):
 
 
 def test_i8_agents_learn_without_warnings():
+    """Whoever they come from: a foreign one that cannot be helped is to be named here."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("error")
         PPO("MlpPolicy", make(), n_steps=128, device="cpu").learn(5_000)
         for num_envs in (1, 4):
             DQN("MlpPolicy", make(num_envs=num_envs), learning_starts=200, device="cpu").learn(5_000)
