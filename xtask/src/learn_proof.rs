@@ -313,8 +313,8 @@ fn json(rows: &[Row]) -> String {
         let controllers: Vec<_> =
             row.controllers.iter().map(|(name, judged)| format!("\"{name}\": {{{}}}", figures(judged))).collect();
         format!(
-            "  {{\"env\": \"{}\", \"agent\": \"{}\", \"settings\": \"{}\", \"steps\": {}, \"seconds\": {:.1}, {}, \"controllers\": {{{}}}, \
-             \"reached\": {}, \"passed\": {}}}",
+            "  {{\"env\": \"{}\", \"agent\": \"{}\", \"settings\": \"{}\", \"steps\": {}, \"seconds\": {:.1}, {}, \
+             \"controllers\": {{{}}}, \"reached\": {}, \"passed\": {}}}",
             row.task.env,
             row.task.agent,
             row.task.recipe.as_ref().map_or("preset", |recipe| recipe.name),
