@@ -22,7 +22,7 @@ use super::action::{Action, OperationSet};
 use super::env::{ArcEnv, Config};
 use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
 use super::options;
-use super::reader::{Dataset, Library, Loaded};
+use super::reader::{self, Dataset, Library, Loaded};
 use super::reward::Mode;
 use super::sample;
 use super::state::{Head, State, words};
@@ -113,7 +113,10 @@ pub fn tasks(config: &BatchConfig) -> Result<(Loaded, Mode)> {
             let what = format!("the data set of the folder {folder}");
             return Err(Error::out_of_range(what, "sample", "one that is read: AGI1, AGI2, Concept, Mini or Dir"));
         }
-        Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| Error::Setup(error.to_string()))?,
+        Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| match error {
+            reader::Error::NoTasks { .. } if !Path::new(folder).exists() => Error::NotFound(error.to_string()),
+            _ => Error::Setup(error.to_string()),
+        })?,
         None if !matches!(dataset, Dataset::Dir | Dataset::Sample) => {
             let what = format!("the folder of data set {} (setting tasks)", dataset.name());
             return Err(Error::out_of_range(what, "missing", "given"));
