@@ -86,9 +86,9 @@ def rollout(
     threads of environments that are made here, unless they are given; it takes some seconds and is remembered (see
     `phalanx.autotune`). Results do not depend on any of them.
 
-    Random actions go on from one roll-out of a vector environment to the next, whatever was reset, restored in part or
-    played in between; `reset` with a seed for all of its environments begins them anew, and a snapshot knows how far they
-    have come.
+    Random actions go on from one roll-out of a vector environment to the next, whatever was reset, restored in part
+    or played in between; `reset` with a seed for all of its environments begins them anew, and a snapshot knows how
+    far they have come.
 
     `seed` (0 if not given) is that of the command line: one seed for the whole batch, of which environment `i` has the
     `i`-th stream. It gives other episodes than `reset(seed=...)`, by which environment `i` has the seed `s + i`.

@@ -45,7 +45,7 @@ class PhalanxEnv(Native, gymnasium.Env):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
         truncates = time_limit or max_episode_steps is not None
         if not truncates:
-            # Environments that show how much of their limit is used up are told the registered one, which Gymnasium keeps.
+            # Gymnasium keeps the registered limit; environments that show how much of it is used up must know it.
             max_episode_steps = Spec(self.native.env_spec(env_id)).max_episode_steps
         self._spec = self._start(
             env_id,
@@ -101,8 +101,8 @@ class PhalanxEnv(Native, gymnasium.Env):
 def make(env_id: str, **kwargs: Any) -> PhalanxEnv:
     """Makes one environment that truncates at its own step limit, without Gymnasium's wrappers.
 
-    Keywords: `max_episode_steps`, `render_mode`, `safety`, `constraints` and `param_seed` as of `make_vec`; all others are
-    parameters and options of the environment.
+    Keywords: `max_episode_steps`, `render_mode`, `safety`, `constraints` and `param_seed` as of `make_vec`; all others
+    are parameters and options of the environment.
 
     >>> env = make("Pendulum-v1", g=9.81)
     >>> env.reset(seed=0)[0].shape

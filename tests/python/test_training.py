@@ -567,7 +567,10 @@ def test_an_agent_knows_its_settings_as_all_else_has_them():
             phalanx.evaluate(state.config, wrong)
 
 
-@pytest.mark.parametrize("clone", [lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy], ids=["pickle", "deepcopy"])
+CLONES = {"pickle": lambda one: pickle.loads(pickle.dumps(one)), "deepcopy": copy.deepcopy}
+
+
+@pytest.mark.parametrize("clone", CLONES.values(), ids=CLONES)
 @pytest.mark.parametrize("stopped", [False, True])
 def test_agents_and_results_survive_pickles_and_copies(clone, stopped, tmp_path):
     results = train(quick(), run_dir=tmp_path / "run", progress=(lambda now: False) if stopped else False)
@@ -595,8 +598,9 @@ def test_agents_and_results_survive_pickles_and_copies(clone, stopped, tmp_path)
 def test_settings_from_texts_and_files_are_checked_as_others_are(wrong, error, words, tmp_path):
     text = quick().to_toml()
     assert text.count(wrong[0]) == 1
-    (tmp_path / "run.toml").write_text(text.replace(*wrong))
-    for read in (lambda: phalanx.Config.from_toml(text.replace(*wrong)), lambda: phalanx.Config.load(tmp_path / "run.toml")):
+    text, file = text.replace(*wrong), tmp_path / "run.toml"
+    file.write_text(text)
+    for read in (lambda: phalanx.Config.from_toml(text), lambda: phalanx.Config.load(file)):
         with pytest.raises(Exception, match=words) as caught:
             read()
         assert type(caught.value).__name__ == error
