@@ -197,7 +197,10 @@ class Native:
 
         Any other snapshot is refused with a `ValueError`, and nothing changes.
         """
-        self._engine.restore(bytes(snapshot), self._flags(mask))
+        if not isinstance(snapshot, bytes):
+            # Not `bytes(5)`, which is five zeros.
+            snapshot = memoryview(snapshot).tobytes()
+        self._engine.restore(snapshot, self._flags(mask))
 
     def _flags(self, mask: npt.ArrayLike | None) -> list[bool] | None:
         """A mask as the engine takes it. Numbers could be meant as indices."""

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx import _phalanx
-from phalanx._phalanx import AgentState
 from phalanx.settings import setting_texts
 
 __all__ = [
@@ -125,6 +124,10 @@ class Config:
         """The configuration of a TOML file, with ``settings`` over it."""
         return cls(_phalanx.Config.load(os.fspath(path), setting_texts(settings)))
 
+    @classmethod
+    def _unpickled(cls, text: str) -> Config:
+        return cls(_phalanx.Config.unpickled(text))
+
     def replace(self, **settings: Any) -> Config:
         """The same with other settings, named as in :func:`phalanx.create_config`."""
         return Config(self._native.replaced(setting_texts(settings)))
@@ -144,7 +147,7 @@ class Config:
         return hash(self.to_toml())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Config.from_toml, (self.to_toml(),))
+        return (Config._unpickled, (self.to_toml(),))
 
     def __repr__(self) -> str:
         run = self.run
@@ -152,6 +155,63 @@ class Config:
             f"<Config {self.agent.name} on {self.env.name}: {run.num_envs} environments, "
             f"{self.total_timesteps} steps, seed {run.seed}>"
         )
+
+
+class AgentState:
+    """A moment of an agent's life: all that it needs to act and to learn on."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _phalanx.AgentState) -> None:
+        self._native = native
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+        return self._native.agent
+
+    @property
+    def global_step(self) -> int:
+        """Steps of all environments so far."""
+        return self._native.global_step
+
+    @property
+    def best_score(self) -> float | None:
+        """The best mean return of an evaluation so far."""
+        return self._native.best_score
+
+    @property
+    def config(self) -> Config:
+        """The settings of its run."""
+        return Config(self._native.config)
+
+    @classmethod
+    def load(cls, path: FilePath) -> AgentState:
+        """Read a checkpoint."""
+        return cls(_phalanx.AgentState.load(os.fspath(path)))
+
+    def save(self, path: FilePath) -> None:
+        """Write it as a safetensors file."""
+        self._native.save(os.fspath(path))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its arrays by name: weights, optimiser, buffers, environments."""
+        return self._native.arrays()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AgentState) and self._native == other._native
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def _unpickled(cls, data: bytes) -> AgentState:
+        return cls(_phalanx.AgentState.from_bytes(data))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (AgentState._unpickled, (self._native.to_bytes(),))
+
+    def __repr__(self) -> str:
+        return repr(self._native)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +277,7 @@ class TrainingResults:
     @classmethod
     def _of(cls, native: _phalanx.Trained) -> TrainingResults:
         return cls(
-            agent_state=native.agent_state,
+            agent_state=AgentState(native.agent_state),
             training_metrics=TrainingMetrics(**native.training_metrics()),
             eval_metrics=EvalMetrics(**native.eval_metrics()),
             config=Config(native.config),
@@ -247,14 +307,23 @@ class TrainingResults:
         """Read the folder of a run that came to its end and stored its agent."""
         return cls._of(_phalanx.Trained.load(os.fspath(folder)))
 
+    @classmethod
+    def _unpickled(cls, agent_state: AgentState, config: Config, *rest: Any) -> TrainingResults:
+        return cls._of(_phalanx.Trained.unpickled(agent_state._native, config._native, *rest))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        run_dir = None if self.run_dir is None else os.fspath(self.run_dir)
+        rest = (self._native.metrics(), run_dir, (self.complete, self.stored), self.training_seconds)
+        return (TrainingResults._unpickled, (self.agent_state, self.config, *rest))
+
     def save_agent(self, path: FilePath) -> None:
         """Write the agent alone, as a safetensors file."""
-        self.agent_state.save(os.fspath(path))
+        self.agent_state.save(path)
 
     @staticmethod
     def load_agent(path: FilePath) -> AgentState:
         """Read an agent that :meth:`save_agent` or a run has written."""
-        return AgentState.load(os.fspath(path))
+        return AgentState.load(path)
 
     def __repr__(self) -> str:
         summary = self.summary()
@@ -340,16 +409,21 @@ class Run:
 
     def load_checkpoint(self, name: str | None = "final") -> AgentState:
         """One of its checkpoints: ``final``, ``step_00001000``, or the one that went furthest (None)."""
-        _, state, _ = _phalanx.read_run(os.fspath(self.path), name)
-        if state is None:
-            raise FileNotFoundError(f"{self.path} has stored no checkpoint")
-        return state
+        return read_checkpoint(self.path, name)
+
+
+def read_checkpoint(run: FilePath, name: str | None) -> AgentState:
+    """A checkpoint of a run; without a name, the one that went furthest."""
+    state = _phalanx.read_checkpoint(os.fspath(run), name)
+    if state is None:
+        raise FileNotFoundError(f"{os.fspath(run)} has stored no checkpoint")
+    return AgentState(state)
 
 
 def load_run(path: FilePath) -> Run:
     """Read a run back from its folder; results or an agent that are there but damaged are a `ValueError`."""
     folder = Path(path)
-    config, _, metadata = _phalanx.read_run(os.fspath(folder), None)
+    config, metadata = _phalanx.read_run(os.fspath(folder))
     trained = _phalanx.read_results(os.fspath(folder))
     results = None if trained is None else TrainingResults._of(trained)
     return Run(folder, Config(config), None if metadata is None else json.loads(metadata), results)

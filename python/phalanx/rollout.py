@@ -87,6 +87,10 @@ def rollout(
     threads of environments that are made here, unless they are given; it takes some seconds and is remembered (see
     `phalanx.autotune`). Results do not depend on any of them.
 
+    Random actions go on from one roll-out of a vector environment to the next, whatever was reset, restored in part
+    or played in between; `reset` with a seed for all of its environments begins them anew, and a snapshot knows how
+    far they have come.
+
     `seed` (0 if not given) is that of the command line: one seed for the whole batch, of which environment `i` has the
     `i`-th stream. It gives other episodes than `reset(seed=...)`, by which environment `i` has the seed `s + i`.
 
@@ -134,8 +138,7 @@ def rollout(
             return RolloutResult(**fresh._engine.rollout(steps, **choices))
         finally:
             fresh.close()
-    made_here = {"num_envs": num_envs, "seed": seed, **kwargs}
-    clashes = [name for name, value in made_here.items() if value is not None]
+    clashes = [name for name, value in (("num_envs", num_envs), ("seed", seed)) if value is not None] + list(kwargs)
     if clashes:
         raise TypeError(f"{', '.join(clashes)}: these keywords are for environments that are made here, from an id")
     inner = getattr(env, "unwrapped", env)

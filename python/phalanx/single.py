@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.native import NO_LIMIT, Native, Spec, fresh_seed, to_seed
+from phalanx.native import Native, Spec, fresh_seed, to_seed
 
 
 class PhalanxEnv(Native, gymnasium.Env):
@@ -30,21 +30,32 @@ class PhalanxEnv(Native, gymnasium.Env):
         env_id: str,
         *,
         max_episode_steps: int | None = None,
+        time_limit: bool = False,
         render_mode: str | None = None,
         safety: str = "enforce",
         constraints: Sequence[str] = (),
+        param_seed: int = 0,
         **settings: Any,
     ) -> None:
-        """Makes the environment; with `max_episode_steps` it truncates by itself."""
+        """Makes the environment; with `max_episode_steps`, or its own limit if `time_limit`, it truncates by itself.
+
+        Parameters that are ranges are drawn by `param_seed`.
+        """
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
+        truncates = time_limit or max_episode_steps is not None
+        if not truncates:
+            # Gymnasium keeps the registered limit; environments that show how much of it is used up must know it.
+            max_episode_steps = Spec(self.native.env_spec(env_id)).max_episode_steps
         self._spec = self._start(
             env_id,
             1,
             settings=settings,
-            max_episode_steps=NO_LIMIT if max_episode_steps is None else max_episode_steps,
+            max_episode_steps=max_episode_steps,
+            time_limit=truncates,
             constraints=constraints,
             autoreset="Disabled",
+            seed=to_seed(param_seed),
             safety=safety,
             threads=1,
             copy=False,
@@ -90,9 +101,11 @@ class PhalanxEnv(Native, gymnasium.Env):
 def make(env_id: str, **kwargs: Any) -> PhalanxEnv:
     """Makes one environment that truncates at its own step limit, without Gymnasium's wrappers.
 
+    Keywords: `max_episode_steps`, `render_mode`, `safety`, `constraints` and `param_seed` as of `make_vec`; all others
+    are parameters and options of the environment.
+
     >>> env = make("Pendulum-v1", g=9.81)
     >>> env.reset(seed=0)[0].shape
     (3,)
     """
-    kwargs.setdefault("max_episode_steps", Spec.of(env_id).max_episode_steps)
-    return PhalanxEnv(env_id, **kwargs)
+    return PhalanxEnv(env_id, **{"time_limit": True, **kwargs})

@@ -30,6 +30,7 @@ from phalanx.results import (
     EvaluationResults,
     FilePath,
     TrainingResults,
+    read_checkpoint,
 )
 from phalanx.settings import own_name, setting_texts, to_count
 from phalanx.settings import tell as tell_user
@@ -162,13 +163,13 @@ def train_and_evaluate(
     """
     _check_config(config)
     if resume_from is not None and not isinstance(resume_from, AgentState):
-        resume_from = AgentState.load(os.fspath(resume_from))
+        resume_from = AgentState.load(resume_from)
     if run_dir is not None:
         root = None
     with _shown(progress, config) as callback:
         tell = None if progress is False else tell_user
         trained, raised = _phalanx.train(
-            config._native, _text(root), _text(run_dir), resume_from, _threads(threads), callback, tell
+            config._native, _text(root), _text(run_dir), _native(resume_from), _threads(threads), callback, tell
         )
     return _ended(trained, raised)
 
@@ -185,7 +186,7 @@ def resume(
     With more ``total_timesteps`` than its settings say it becomes a run of that length: rates that fall with the length
     rise again, so that it comes to other bits than one that was so long from the start.
     """
-    config, _, _ = _phalanx.read_run(os.fspath(run), None)
+    config, _ = _phalanx.read_run(os.fspath(run))
     steps_per_env = None
     if total_timesteps is not None:
         config = config.replaced([("run.total_timesteps", str(to_count("total_timesteps", total_timesteps)))])
@@ -226,7 +227,7 @@ def evaluate(
     if checkpoint is not None:
         agent_state = _agent_of(checkpoint)
     found = _phalanx.evaluate_agent(
-        config._native, agent_state, return_episodes, _text(root) if save_episodes else None
+        config._native, _native(agent_state), return_episodes, _text(root) if save_episodes else None
     )
     episodes = found.pop("episodes")
     folder = found.pop("run_dir")
@@ -242,11 +243,8 @@ def evaluate(
 def _agent_of(place: FilePath) -> AgentState:
     """The agent of a file, or the one of a run that went furthest."""
     if not Path(place).is_dir():
-        return AgentState.load(os.fspath(place))
-    _, state, _ = _phalanx.read_run(os.fspath(place), None)
-    if state is None:
-        raise FileNotFoundError(f"{os.fspath(place)} has stored no checkpoint")
-    return state
+        return AgentState.load(place)
+    return read_checkpoint(place, None)
 
 
 def _ended(trained: _phalanx.Trained, raised: BaseException | None) -> TrainingResults:
@@ -257,6 +255,14 @@ def _ended(trained: _phalanx.Trained, raised: BaseException | None) -> TrainingR
     if isinstance(raised, KeyboardInterrupt):
         raise TrainingInterrupted(results) from None
     raise raised
+
+
+def _native(agent_state: AgentState | None) -> _phalanx.AgentState | None:
+    if agent_state is None:
+        return None
+    if not isinstance(agent_state, AgentState):
+        raise TypeError(f"agent_state is a {type(agent_state).__name__}, but must come from a training or a checkpoint")
+    return agent_state._native
 
 
 def _text(path: FilePath | None) -> str | None:

@@ -114,7 +114,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
         # All must have begun before some of them can begin anew.
         begin = None if mask is None else fresh_seed()
         first, seeds = None, None
-        if is_row(seed):
+        if is_row(seed) or isinstance(seed, Sequence) and not isinstance(seed, (str, bytes)):
             seeds = self._seeds(seed)  # type: ignore[arg-type]
         elif seed is not None:
             first = to_seed(seed)

@@ -1,5 +1,10 @@
 """C. The autoreset modes, slot by slot against Gymnasium's own vector environment over our single one."""
 
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -217,3 +222,46 @@ def test_f4_the_vector_environment_truncates_at_exactly_its_limit():
     for step in range(1, 201):
         truncations = env.step([1, 1])[3]
         assert truncations.all() == (step == 200)
+
+
+def test_seeds_may_be_any_sequence():
+    env = phalanx.make_vec("CartPole-v1", 3)
+    expected = env.reset(seed=[5, 6, 7])[0]
+    for seeds in (range(5, 8), (5, 6, 7), np.array([5, 6, 7]), deque([5, 6, 7])):
+        assert np.array_equal(env.reset(seed=seeds)[0], expected)
+    for wrong in ("567", b"567"):
+        with pytest.raises(TypeError, match="whole number"):
+            env.reset(seed=wrong)
+
+
+def test_a_snapshot_is_something_with_bytes():
+    env = phalanx.make_vec("CartPole-v1", 2)
+    env.reset(seed=0)
+    snapshot = env.snapshot()
+    for wrong in (5, 10**11, [1, 2], "text", None):
+        with pytest.raises(TypeError, match="bytes-like"):
+            env.restore(wrong)
+    for form in (bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)):
+        env.step([0, 1])
+        env.restore(form(snapshot))
+        assert env.snapshot() == snapshot
+
+
+THREADS = """
+import resource
+import phalanx
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+# Each thread needs a stack of 2 MiB.
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
+try:
+    phalanx.make_vec("CartPole-v1", 4, threads=1000)
+except OSError as error:
+    print("refused:", error)
+"""
+
+
+def test_threads_that_the_system_does_not_give_are_an_error_of_the_system():
+    if not Path("/proc/self/statm").exists():
+        return
+    told = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("refused: cannot start 1000 threads for CartPole-v1")

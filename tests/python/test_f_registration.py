@@ -63,3 +63,19 @@ def test_f5_other_vectorisations(kind):
     env.reset(seed=0)
     env.step(np.array([0, 1]))
     env.close()
+
+
+def test_ranges_of_parameters_are_drawn_in_single_environments_too():
+    def drawn(**seed):
+        return phalanx.make("CartPole-v1", gravity="5..15", **seed).get_param("gravity")[0]
+
+    assert drawn(param_seed=3) == drawn(param_seed=3) != drawn(param_seed=4)
+    assert drawn() == drawn(param_seed=0)
+    # What differs among many is kept as the engine computes with it.
+    (first, _) = phalanx.make_vec("CartPole-v1", 2, gravity="5..15", param_seed=3).get_attr("gravity")
+    assert np.float32(drawn(param_seed=3)) == first
+    env = gymnasium.make("phalanx/CartPole-v1", gravity="5..15", param_seed=3)
+    assert env.unwrapped.get_param("gravity")[0] == drawn(param_seed=3)
+    for wrong in (-1, 2**64):
+        with pytest.raises(ValueError, match="the seed"):
+            drawn(param_seed=wrong)

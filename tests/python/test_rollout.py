@@ -184,3 +184,95 @@ FOREIGN = gymnasium.vector.SyncVectorEnv([lambda: phalanx.make("CartPole-v1")])
 def test_what_is_no_environment_of_ours_is_refused(env):
     with pytest.raises(TypeError, match="rollout needs an id or what phalanx.make_vec makes, not "):
         phalanx.rollout(env, 10)
+
+
+def chosen(env, **kwargs):
+    return phalanx.rollout(env, 50, record=True, **kwargs).actions
+
+
+def test_random_actions_go_on_after_resets_and_other_policies():
+    """Only a seed for all begins them anew: else every roll-out after a reset would be the same one."""
+    env = phalanx.make_vec("CartPole-v1", 4, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    found = [chosen(env)]
+    env.reset()
+    found.append(chosen(env))
+    env.reset(options={"reset_mask": np.array([True, False, False, True])})
+    found.append(chosen(env))
+    env.reset(seed=[5, None, None, None])
+    found.append(chosen(env))
+    chosen(env, policy="constant", policy_args={"action": 1})
+    found.append(chosen(env))
+    env.restore(env.snapshot(), mask=np.array([True, False, False, False]))
+    found.append(chosen(env))
+    assert len({actions.tobytes() for actions in found}) == len(found)
+    for seed in (0, [0, 1, 2, 3]):
+        env.reset(seed=seed)
+        assert np.array_equal(chosen(env), found[0])
+
+
+def test_snapshots_know_how_far_random_actions_have_come():
+    """Also between two roll-outs, and neither a reset nor another policy has them come twice."""
+    env = phalanx.make_vec("CartPole-v1", 4, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    before = env.snapshot()
+    first = chosen(env)
+    env.reset()
+    between = env.snapshot()
+    second = chosen(env)
+    other = phalanx.make_vec("CartPole-v1", 4, autoreset_mode="SameStep")
+    other.restore(between)
+    assert np.array_equal(chosen(other), second) and not np.array_equal(first, second)
+    assert other.snapshot() == env.snapshot()
+    env.restore(between)
+    results = [phalanx.rollout(env, 30) for _ in range(2)]
+    env.restore(between)
+    assert [phalanx.rollout(env, 30).checksum for _ in range(2)] == [result.checksum for result in results]
+    env.restore(before)
+    assert np.array_equal(chosen(env), first)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "ARC-v0"])
+def test_a_checksum_begins_with_the_first_observations_wherever_it_begins(env_id):
+    """Of two roll-outs that begin at the same moment of their policy, with other states."""
+
+    def checksum(seed):
+        env = phalanx.make_vec(env_id, 2, autoreset_mode="SameStep")
+        env.reset(seed=0)
+        phalanx.rollout(env, 5)
+        env.reset(seed=[seed, None])
+        before = env.snapshot()
+        parts = [phalanx.rollout(env, steps).checksum for steps in (1, 1)]
+        env.restore(before)
+        assert phalanx.rollout(env, 2).checksum == parts[1]
+        return parts[0]
+
+    assert checksum(1) != checksum(2)
+
+
+REFUSED = [
+    ("TicTacToe-v0", {"policy": "constant", "policy_args": {"action": 1}}),
+    ("CartPole-v1", {"policy": "bangbang", "policy_args": {"obs_field": "none"}}),
+    ("CartPole-v1", {"policy": "clever"}),
+    ("CartPole-v1", {"tile": 100}),
+    ("CartPole-v1", {"policy": "constant", "policy_args": {"action": 1}, "tile": 100}),
+    ("TicTacToe-v0", {"policy": "bangbang", "record": True}),
+]
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), REFUSED)
+def test_a_refused_roll_out_leaves_the_one_in_progress(env_id, kwargs):
+    env = phalanx.make_vec(env_id, 4, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    phalanx.rollout(env, 20)
+    before = env.snapshot()
+    with pytest.raises(ValueError):
+        phalanx.rollout(env, 20, **kwargs)
+    assert env.snapshot() == before
+
+
+def test_keywords_of_an_environment_that_is_there_are_refused_even_as_none():
+    env = phalanx.make_vec("CartPole-v1", 2)
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="gravity: these keywords"):
+        phalanx.rollout(env, 5, gravity=None)

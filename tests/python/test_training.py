@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -565,3 +566,72 @@ def test_nothing_is_left_behind_without_a_root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     train(quick(total_timesteps=512))
     assert os.listdir(Path.cwd()) == []
+
+
+def test_an_agent_knows_its_settings_as_all_else_has_them():
+    results = train(quick(total_timesteps=1024))
+    state = results.agent_state
+    assert isinstance(state.config, phalanx.Config) and state.config.run.num_envs == 8
+    assert phalanx.evaluate(state.config, state).config == state.config
+    for wrong in (3, "agent", state._native):
+        with pytest.raises(TypeError, match="must come from a training or a checkpoint"):
+            phalanx.evaluate(state.config, wrong)
+
+
+CLONES = {"pickle": lambda one: pickle.loads(pickle.dumps(one)), "deepcopy": copy.deepcopy}
+
+
+@pytest.mark.parametrize("clone", CLONES.values(), ids=CLONES)
+@pytest.mark.parametrize("stopped", [False, True])
+def test_agents_and_results_survive_pickles_and_copies(clone, stopped, tmp_path):
+    results = train(quick(), run_dir=tmp_path / "run", progress=(lambda now: False) if stopped else False)
+    again = clone(results)
+    assert clone(results.agent_state) == results.agent_state == again.agent_state
+    for name in ("config", "run_dir", "complete", "stored", "training_seconds"):
+        assert getattr(again, name) == getattr(results, name), name
+    assert again.complete != stopped and again.summary() == results.summary()
+    np.testing.assert_array_equal(again.training_metrics.loss, results.training_metrics.loss)
+    np.testing.assert_array_equal(again.eval_metrics.episode_returns, results.eval_metrics.episode_returns)
+    assert all(np.array_equal(again.final_env_state[key], value) for key, value in results.final_env_state.items())
+    assert phalanx.evaluate(again.config, again.agent_state).mean_return >= 1
+    with pytest.raises(ValueError, match="no usable checkpoint"):
+        phalanx.AgentState._unpickled(b"no")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (('"CartPole-v1"', '"CartPol"'), "NameNotFound", "CartPole-v1"),
+        (('"CartPole-v1"', '"CartPole-v1"\ngravity = "-1"'), "ValueError", "from 0 to 1000"),
+        (('"CartPole-v1"', '"CartPole-v1"\ngravitas = "1"'), "ValueError", "gravity"),
+    ],
+)
+def test_settings_from_texts_and_files_are_checked_as_others_are(wrong, error, words, tmp_path):
+    text = quick().to_toml()
+    assert text.count(wrong[0]) == 1
+    text, file = text.replace(*wrong), tmp_path / "run.toml"
+    file.write_text(text)
+    for read in (lambda: phalanx.Config.from_toml(text), lambda: phalanx.Config.load(file)):
+        with pytest.raises(Exception, match=words) as caught:
+            read()
+        assert type(caught.value).__name__ == error
+
+
+def test_settings_of_a_run_are_read_without_its_checkpoints(tmp_path):
+    folder = train(quick(), run_dir=tmp_path / "run", progress=lambda now: False).run_dir
+    (checkpoint,) = (folder / "checkpoints").iterdir()
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+    run = phalanx.load_run(folder)
+    assert run.config == quick() and run.results is None
+    with pytest.raises(ValueError, match="truncated"):
+        run.load_checkpoint(None)
+
+
+def test_resuming_reads_checkpoints_once(tmp_path):
+    """So one that is passed over is told of once."""
+    folder = train(quick(), run_dir=tmp_path / "run", progress=lambda now: False).run_dir
+    (folder / "checkpoints" / "step_00009999.safetensors").write_bytes(b"no")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert phalanx.resume(folder, progress=False).complete
+    assert len([one for one in told if "step_00009999" in str(one.message)]) == 1

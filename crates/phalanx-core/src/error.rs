@@ -73,6 +73,12 @@ pub enum Error {
     /// An environment that cannot be set up as asked; the environment says why.
     #[error("{0}")]
     Setup(String),
+    /// A file or folder that is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// What the system does not give: threads, for instance.
+    #[error("{0}")]
+    System(String),
     /// Bytes that are no snapshot, or one of something else.
     #[error("snapshot {0}")]
     Snapshot(String),

@@ -20,6 +20,8 @@ pub struct Rollout {
     /// For each block the checksum's line, then the policy's memory.
     pub(crate) lines: Vec<Line>,
     pub(crate) tick: u64,
+    /// The tick it began at.
+    pub(crate) first_tick: u64,
     pub(crate) stats: EpisodeStats,
     /// A tile's arrays for each thread, made when a policy over tiles first needs them.
     pub(crate) scratch: Vec<TileScratch>,
@@ -45,7 +47,13 @@ struct Header {
     num_envs: usize,
     policy: String,
     tick: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    first_tick: u64,
     stats: EpisodeStats,
+}
+
+fn is_zero(tick: &u64) -> bool {
+    *tick == 0
 }
 
 const SNAPSHOT_KIND: &str = "rollout";
@@ -53,6 +61,12 @@ const SNAPSHOT_KIND: &str = "rollout";
 impl Rollout {
     /// A roll-out of `policy` that has not begun.
     pub fn new(policy: Policy, batch: &dyn Batch) -> Self {
+        Self::from_tick(policy, batch, 0)
+    }
+
+    /// One that begins where another one has come to ([`Rollout::tick`]): a random policy draws by the tick, so from there on
+    /// its numbers are new.
+    pub fn from_tick(policy: Policy, batch: &dyn Batch, first_tick: u64) -> Self {
         let blocks = batch.num_envs().div_ceil(BLOCK);
         // The checksum starts at 0, a policy's memory at NaN, which says that it was never written.
         let mut one_block = vec![Line([f32::NAN.to_bits(); BLOCK]); 1 + policy.memory_words()];
@@ -60,7 +74,7 @@ impl Rollout {
         let lines = one_block.repeat(blocks);
         let num_envs = batch.num_envs();
         let (stats, scratch, tile_blocks) = (EpisodeStats::default(), Vec::new(), TILE / BLOCK);
-        Self { policy, num_envs, lines, tick: 0, stats, scratch, tile_blocks }
+        Self { policy, num_envs, lines, tick: first_tick, first_tick, stats, scratch, tile_blocks }
     }
 
     /// What acts.
@@ -109,7 +123,17 @@ impl Rollout {
 
     /// Steps that every environment has made.
     pub fn steps(&self) -> u64 {
+        self.tick - self.first_tick
+    }
+
+    /// By what a random policy draws the next step's numbers: it goes up by one with each step.
+    pub fn tick(&self) -> u64 {
         self.tick
+    }
+
+    /// Whether no step was made yet.
+    pub(crate) fn begins(&self) -> bool {
+        self.tick == self.first_tick
     }
 
     /// Statistics of the episodes finished so far.
@@ -140,6 +164,7 @@ impl Rollout {
             num_envs: self.num_envs,
             policy: format!("{:?}", self.policy),
             tick: self.tick,
+            first_tick: self.first_tick,
             stats: self.stats,
         };
         snapshot::encode(SNAPSHOT_KIND, &header, &[bytemuck::cast_slice(&self.lines)])
@@ -153,7 +178,7 @@ impl Rollout {
         let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
         snapshot::check_equal("size", &payload.len(), &lines.len())?;
         lines.copy_from_slice(payload);
-        (self.tick, self.stats) = (header.tick, header.stats);
+        (self.tick, self.first_tick, self.stats) = (header.tick, header.first_tick, header.stats);
         Ok(())
     }
 }

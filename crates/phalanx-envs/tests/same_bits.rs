@@ -5,10 +5,10 @@ mod common;
 
 use common::variants::{Variant, variants};
 use common::{ActionTable, Buffers, batch, batch_on, config, rollout};
-use phalanx_core::batch::{Autoreset, BatchConfig, LaneWidth, Reset};
+use phalanx_core::batch::{Autoreset, Batch, BatchConfig, LaneWidth, Reset};
 use phalanx_core::policy::Policy;
 use phalanx_core::probe::PolicyMemory;
-use phalanx_core::rollout::{MAX_TILE, TILE};
+use phalanx_core::rollout::{MAX_TILE, Rollout, TILE};
 use phalanx_core::safety::SafetyMode;
 use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_core::stats::EpisodeStats;
@@ -216,6 +216,40 @@ fn random_rollouts_take_the_actions_that_a_probe_takes() {
             }
             assert_eq!(batch.state(0).unwrap(), probe.state(), "{variant} tick {tick}");
         }
+    }
+}
+
+#[test]
+fn a_roll_out_that_begins_later_draws_what_comes_then() {
+    const FIRST: u64 = 1000;
+    for variant in variants() {
+        let mut batch = variant.batch_on(3, LaneWidth::Sixteen, 1);
+        let begun = |batch: &dyn Batch| {
+            let policy = Policy::parse("random", &[], batch.spec()).unwrap();
+            Rollout::from_tick(policy, batch, FIRST)
+        };
+        let (mut rollout, start) = (begun(batch.as_ref()), batch.snapshot());
+        let mut probe = variant.probe();
+        let (policy, mut memory) = (Policy::parse("random", &[], probe.spec()).unwrap(), PolicyMemory::default());
+        for tick in FIRST..FIRST + 50 {
+            batch.advance(&mut rollout, 1).unwrap();
+            let action = probe.decide(&policy, tick, &mut memory).unwrap();
+            let step = probe.step(&action).unwrap();
+            if step.terminated || step.truncated {
+                probe.next_episode();
+            }
+            assert_eq!(batch.state(0).unwrap(), probe.state(), "{variant} tick {tick}");
+        }
+        assert_eq!((rollout.steps(), rollout.tick()), (50, FIRST + 50));
+        // The first observations count once, wherever the stretches are cut, a snapshot between them included.
+        batch.restore(&start).unwrap();
+        let mut again = begun(batch.as_ref());
+        batch.advance(&mut again, 20).unwrap();
+        let saved = again.snapshot();
+        let mut again = begun(batch.as_ref());
+        again.restore(&saved).unwrap();
+        batch.advance(&mut again, 30).unwrap();
+        assert_eq!((again.checksum(), again.stats()), (rollout.checksum(), rollout.stats()), "{variant}");
     }
 }
 

@@ -166,7 +166,7 @@ impl TrainingResults {
 }
 
 /// The snapshots of environments in what an agent has saved.
-fn environments_of(checkpoint: &Checkpoint) -> State {
+pub fn environments_of(checkpoint: &Checkpoint) -> State {
     let mut state = State::default();
     for (name, array) in checkpoint.state.arrays() {
         if matches!(name.rsplit('.').next(), Some("environments" | "env")) {

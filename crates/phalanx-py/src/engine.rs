@@ -1,5 +1,8 @@
 //! Many environments as Python holds them: a batch, its arrays, and the rules of Gymnasium around them.
 
+mod play;
+mod snapshots;
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -7,17 +10,15 @@ use std::time::Instant;
 
 use numpy::{PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, ToPyArray};
 use phalanx_core::batch::{Autoreset, Batch, ObsMut, Reset};
-use phalanx_core::policy::Policy;
 use phalanx_core::rollout::Rollout;
-use phalanx_core::snapshot;
 use phalanx_core::space::{ActionMask, EnvSpec};
 use phalanx_envs::draw::Moment;
 use phalanx_envs::registry;
 use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use serde::{Deserialize, Serialize};
 
+use self::play::Play;
 use crate::actions::ActionBuffer;
 use crate::error::{gymnasium, no_attribute, to_python};
 use crate::frame::{Frame, Frames, Hidden, Layout, element_bytes};
@@ -85,35 +86,8 @@ pub(crate) struct Inner {
     pub(crate) any_done: bool,
     steps: u64,
     pictures: Option<Pictures>,
-    rollout: Option<(Player, Rollout)>,
+    play: Play,
 }
-
-#[derive(Serialize, Deserialize)]
-struct Header {
-    autoreset: String,
-    was_reset: bool,
-    steps: u64,
-    /// Whose roll-out goes on, and how many bytes of its own come after those of the batch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rollout: Option<(Player, usize)>,
-}
-
-/// A policy by its name and arguments.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Player {
-    policy: String,
-    arguments: Vec<(String, String)>,
-}
-
-impl Player {
-    /// Its roll-out, which has not begun.
-    fn rollout(&self, batch: &dyn Batch) -> phalanx_core::Result<Rollout> {
-        let arguments: Vec<_> = self.arguments.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        Ok(Rollout::new(Policy::parse(&self.policy, &arguments, batch.spec())?, batch))
-    }
-}
-
-const SNAPSHOT_KIND: &str = "vector environment";
 
 fn parse_autoreset(name: &str) -> PyResult<Autoreset> {
     match name {
@@ -130,7 +104,8 @@ fn parse_autoreset(name: &str) -> PyResult<Autoreset> {
 impl Engine {
     #[new]
     #[pyo3(signature = (id, num_envs, *, autoreset, seed=0, settings=vec![], safety="enforce", constraints=vec![],
-                        threads=None, copy=true, episode_stats=false, dense_finals=false, pictures=false))]
+                        threads=None, copy=true, episode_stats=false, dense_finals=false, pictures=false,
+                        time_limit=true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a constructor that only Python calls")]
     fn new(
         py: Python<'_>,
@@ -146,15 +121,18 @@ impl Engine {
         episode_stats: bool,
         dense_finals: bool,
         pictures: bool,
+        time_limit: bool,
     ) -> PyResult<Self> {
         let autoreset = parse_autoreset(autoreset)?;
-        let choices = Choices { num_envs, seed, autoreset, settings, safety, constraints: &constraints, threads };
+        let choices =
+            Choices { num_envs, seed, autoreset, settings, safety, constraints: &constraints, threads, time_limit };
         let mut recipe = Recipe::new(id, choices).map_err(to_python)?;
+        let spec = py.detach(|| recipe.spec()).map_err(to_python)?;
         // The mask of a finished episode can only be asked for while its last state is still there.
-        if recipe.entry.spec().action_mask != ActionMask::None && autoreset == Autoreset::SameStep {
+        if spec.action_mask != ActionMask::None && autoreset == Autoreset::SameStep {
             recipe = recipe.with_autoreset(Autoreset::Disabled);
         }
-        check_room(&recipe.entry.spec(), num_envs)?;
+        check_room(&spec, num_envs)?;
         let batch = py.detach(|| recipe.build()).map_err(to_python)?;
         let spec = batch.spec();
         let layout = Layout::new(spec, num_envs);
@@ -173,7 +151,7 @@ impl Engine {
             any_done: false,
             steps: 0,
             pictures: pictures.then(|| Pictures::new(recipe.entry.draw, num_envs)),
-            rollout: None,
+            play: Play::default(),
             layout,
             batch: Some(batch),
             recipe,
@@ -213,9 +191,9 @@ impl Engine {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut inner = self.lock()?;
         inner.leave_threads_of_other_processes();
-        let (batch, rollout) = (inner.batch.take(), inner.rollout.take());
+        let (batch, play) = (inner.batch.take(), std::mem::take(&mut inner.play));
         inner.pictures = None;
-        py.detach(|| drop((batch, rollout)));
+        py.detach(|| drop((batch, play)));
         Ok(())
     }
 
@@ -549,7 +527,12 @@ impl Inner {
         let batch = self.batch.as_deref_mut().expect("checked at the door");
         batch.reset_into(reset, obs)?;
         self.was_reset = true;
-        self.rollout = None;
+        self.play.end();
+        let everywhere = mask.is_none_or(|mask| !mask.contains(&false));
+        if everywhere && seeds.is_some_and(|seeds| seeds.iter().all(Option::is_some)) {
+            // All streams are new, and so are the random actions.
+            self.play = Play::default();
+        }
         self.any_done = false;
         self.done.fill(false);
         self.begin_episodes(mask);
@@ -697,54 +680,6 @@ impl Inner {
         self.look_around(mask)
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        let batch = self.batch.as_deref().expect("checked at the door").snapshot();
-        let rollout = self.rollout.as_ref().map(|(player, rollout)| (player.clone(), rollout.snapshot()));
-        let header = Header {
-            autoreset: format!("{:?}", self.autoreset),
-            was_reset: self.was_reset,
-            steps: self.steps,
-            rollout: rollout.as_ref().map(|(player, bytes)| (player.clone(), bytes.len())),
-        };
-        let rollout = rollout.map_or_else(Vec::new, |(_, bytes)| bytes);
-        snapshot::encode(SNAPSHOT_KIND, &header, &[&batch, &rollout])
-    }
-
-    fn restore(&mut self, bytes: &[u8], mask: Option<&[bool]>) -> phalanx_core::Result<()> {
-        let (header, payload): (Header, _) = snapshot::decode(SNAPSHOT_KIND, bytes)?;
-        snapshot::check_equal("autoreset", &header.autoreset, &format!("{:?}", self.autoreset))?;
-        let rollout_bytes = header.rollout.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let (batch, rollout) = payload
-            .len()
-            .checked_sub(rollout_bytes)
-            .map(|at| payload.split_at(at))
-            .ok_or_else(|| phalanx_core::Error::Snapshot("has a roll-out that is not there".to_owned()))?;
-        match mask {
-            None => {
-                let own = self.batch_mut();
-                let before = header.rollout.is_some().then(|| own.snapshot());
-                own.restore(batch)?;
-                let restored = header.rollout.map(|(player, _)| {
-                    let mut begun = player.rollout(own)?;
-                    begun.restore(rollout).map(|()| (player, begun))
-                });
-                let restored = restored.transpose();
-                if let (Err(_), Some(before)) = (&restored, &before) {
-                    own.restore(before)?;
-                }
-                self.rollout = restored?;
-                (self.was_reset, self.steps) = (header.was_reset, header.steps);
-            }
-            Some(mask) => {
-                self.batch_mut().restore_some(batch, mask)?;
-                // A roll-out counts the steps of all together: now they are at different ones.
-                self.rollout = None;
-            }
-        }
-        self.begin_episodes(mask);
-        self.look_around(mask)
-    }
-
     fn begin_episodes(&mut self, mask: Option<&[bool]>) {
         let now = Instant::now();
         for env in (0..self.layout.num_envs).filter(|env| mask.is_none_or(|mask| mask[*env])) {
@@ -752,21 +687,20 @@ impl Inner {
         }
     }
 
-    /// The roll-out of a policy that has the same name and arguments as before goes on.
-    pub(crate) fn rollout_of(
+    /// Begins the roll-out of a policy, or lets it go on.
+    pub(crate) fn begin_rollout(
         &mut self,
-        name: &str,
+        policy: &str,
         arguments: &[(String, String)],
-    ) -> phalanx_core::Result<(&mut dyn Batch, &mut Rollout)> {
-        let batch = self.batch.as_deref_mut().expect("checked at the door");
-        let is_known = |player: &Player| player.policy == name && player.arguments == arguments;
-        if !self.rollout.as_ref().is_some_and(|(player, _)| is_known(player)) {
-            let player = Player { policy: name.to_owned(), arguments: arguments.to_vec() };
-            let rollout = player.rollout(batch)?;
-            self.rollout = Some((player, rollout));
-        }
-        let (_, rollout) = self.rollout.as_mut().expect("just made");
-        Ok((batch, rollout))
+        tile: usize,
+    ) -> phalanx_core::Result<()> {
+        let batch = self.batch.as_deref().expect("checked at the door");
+        self.play.begin(batch, policy, arguments, tile)
+    }
+
+    /// The batch and the roll-out that has begun.
+    pub(crate) fn rollout(&mut self) -> (&mut dyn Batch, &mut Rollout) {
+        (self.batch.as_deref_mut().expect("checked at the door"), self.play.current())
     }
 
     /// After many steps that nobody looked at.

@@ -2,7 +2,7 @@
 
 use phalanx_core::Error;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyFileNotFoundError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -14,6 +14,8 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         // Keywords of a constructor; names elsewhere are values like others.
         Error::UnknownName { kind: "parameter" | "option", .. } => PyTypeError::new_err(message),
         Error::ActionKind { .. } => PyTypeError::new_err(message),
+        Error::NotFound(_) => PyFileNotFoundError::new_err(message),
+        Error::System(_) => PyOSError::new_err(message),
         Error::ResetNeeded { .. } => gymnasium("ResetNeeded", message),
         _ => PyValueError::new_err(message),
     }

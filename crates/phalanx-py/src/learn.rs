@@ -6,9 +6,11 @@ use std::time::Instant;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use phalanx_lab::build_info::Git;
 use phalanx_lab::machine::Machine;
+use phalanx_learn::api::environments_of;
 use phalanx_learn::run::checkpoint::{Checkpoint, FINAL, path_of, step_name};
 use phalanx_learn::run::directory::load_run;
 use phalanx_learn::run::episodes::{Actions, Episode};
+use phalanx_learn::stages::Stages;
 use phalanx_learn::state::{Array, Data, State};
 use phalanx_learn::trainer::{self, Progress};
 use phalanx_learn::{
@@ -22,7 +24,7 @@ use pyo3::exceptions::{
     PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::signals::{LOOK, Signals};
 use crate::{autotune, error};
@@ -35,6 +37,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resume_run, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate_agent, module)?)?;
     module.add_function(wrap_pyfunction!(read_run, module)?)?;
+    module.add_function(wrap_pyfunction!(read_checkpoint, module)?)?;
     module.add_function(wrap_pyfunction!(read_results, module)?)?;
     Ok(())
 }
@@ -71,6 +74,13 @@ pub(crate) fn raised_by_workbench(error: phalanx_workbench::Error) -> PyErr {
 #[pyclass(frozen, eq, name = "Config", module = "phalanx._phalanx")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyConfig(pub(crate) Config);
+
+impl PyConfig {
+    /// The settings of something that was made before, perhaps with environments or files that are not here.
+    fn of_text(text: &str) -> PyResult<Self> {
+        Config::from_toml(text).map(Self).map_err(raised)
+    }
+}
 
 /// Refuses an environment that is not there or cannot be made as the settings say: better now than when the run begins.
 fn checked(config: phalanx_learn::Result<Config>) -> PyResult<PyConfig> {
@@ -118,13 +128,19 @@ impl PyConfig {
 
     #[staticmethod]
     fn from_toml(text: &str) -> PyResult<Self> {
-        Config::from_toml(text).map(Self).map_err(raised)
+        checked(Config::from_toml(text))
+    }
+
+    /// What `to_toml` of a configuration wrote, which is not checked again: what it speaks of may not be here.
+    #[staticmethod]
+    fn unpickled(text: &str) -> PyResult<Self> {
+        Self::of_text(text)
     }
 
     #[staticmethod]
     fn load(path: PathBuf, settings: Vec<(String, String)>) -> PyResult<Self> {
         let texts: Vec<String> = settings.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-        Config::load(Some(&path), texts.iter().map(String::as_str)).map(Self).map_err(raised)
+        checked(Config::load(Some(&path), texts.iter().map(String::as_str)))
     }
 
     /// The same with other settings.
@@ -183,7 +199,17 @@ impl AgentState {
 
     #[getter]
     fn config(&self) -> PyResult<PyConfig> {
-        PyConfig::from_toml(&self.0.config)
+        PyConfig::of_text(&self.0.config)
+    }
+
+    /// All of it, for pickles.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.to_bytes()))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Self> {
+        py.detach(|| Checkpoint::from_bytes(bytes)).map(Self).map_err(raised)
     }
 
     /// Its arrays by name: weights, optimiser, buffers, environments.
@@ -222,6 +248,37 @@ impl Trained {
     #[staticmethod]
     fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
         py.detach(|| TrainingResults::load(&folder)).map(Self).map_err(raised)
+    }
+
+    /// What was measured, for pickles.
+    fn metrics(&self) -> String {
+        serde_json::to_string(&(&self.0.training_metrics, &self.0.eval_metrics)).expect("plain data")
+    }
+
+    /// Puts together what a pickle holds.
+    #[staticmethod]
+    fn unpickled(
+        agent_state: &AgentState,
+        config: &PyConfig,
+        metrics: &str,
+        run_dir: Option<PathBuf>,
+        flags: (bool, bool),
+        training_seconds: f64,
+    ) -> PyResult<Self> {
+        let metrics = serde_json::from_str(metrics).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let ((training_metrics, eval_metrics), (complete, stored)) = (metrics, flags);
+        Ok(Self(TrainingResults {
+            final_env_state: environments_of(&agent_state.0),
+            agent_state: agent_state.0.clone(),
+            training_metrics,
+            eval_metrics,
+            config: config.0.clone(),
+            run_dir,
+            complete,
+            stored,
+            training_seconds,
+            stages: Stages::default(),
+        }))
     }
 
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
@@ -530,29 +587,33 @@ fn episode<'py>(py: Python<'py>, episode: Episode) -> PyResult<Bound<'py, PyDict
     Ok(told)
 }
 
-/// A run's settings, one of its checkpoints (the furthest if none is named), and its metadata as JSON.
+/// A run's settings and its metadata as JSON.
 #[pyfunction]
-fn read_run(
-    py: Python<'_>,
-    run: PathBuf,
-    checkpoint: Option<&str>,
-) -> PyResult<(PyConfig, Option<AgentState>, Option<String>)> {
+fn read_run(py: Python<'_>, run: PathBuf) -> PyResult<(PyConfig, Option<String>)> {
+    let found = py.detach(|| load_run(&run)).map_err(raised)?;
+    found.warnings.iter().try_for_each(|warning| warn(py, warning))?;
+    let metadata = found.metadata.as_ref().map(|metadata| serde_json::to_string(metadata).expect("plain data"));
+    Ok((PyConfig(found.config), metadata))
+}
+
+/// A checkpoint of a run: the furthest if none is named.
+#[pyfunction]
+fn read_checkpoint(py: Python<'_>, run: PathBuf, name: Option<&str>) -> PyResult<Option<AgentState>> {
     let read = || {
         let found = load_run(&run)?;
         let mut warnings = found.warnings.clone();
-        let state = match checkpoint {
+        let state = match name {
             Some(name) => Some(found.load_checkpoint(name)?),
             None => found.last_checkpoint()?.map(|last| {
                 warnings.extend(last.passed_over.iter().map(|why| format!("{why}; taking the one before")));
                 last.checkpoint
             }),
         };
-        Ok((found, state, warnings))
+        Ok((state, warnings))
     };
-    let (found, state, warnings) = py.detach(read).map_err(raised)?;
+    let (state, warnings) = py.detach(read).map_err(raised)?;
     warnings.iter().try_for_each(|warning| warn(py, warning))?;
-    let metadata = found.metadata.as_ref().map(|metadata| serde_json::to_string(metadata).expect("plain data"));
-    Ok((PyConfig(found.config), state.map(AgentState), metadata))
+    Ok(state.map(AgentState))
 }
 
 /// What came out of a run; none if it did not come to its end or stored no agent.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use phalanx_core::batch::{Autoreset, Batch, BatchConfig};
 use phalanx_core::pool::Pool;
+use phalanx_core::probe::Precision;
 use phalanx_core::safety::{Constraint, SafetyConfig, SafetyMode};
+use phalanx_core::space::EnvSpec;
 use phalanx_core::{Error, Result};
 use phalanx_envs::registry::{self, Entry};
 
@@ -41,6 +43,7 @@ pub(crate) struct Choices<'a> {
     pub(crate) safety: &'a str,
     pub(crate) constraints: &'a [String],
     pub(crate) threads: Option<usize>,
+    pub(crate) time_limit: bool,
 }
 
 impl Recipe {
@@ -63,6 +66,7 @@ impl Recipe {
             autoreset: choices.autoreset,
             settings: choices.settings,
             safety: SafetyConfig { mode, constraints },
+            time_limit: choices.time_limit,
             ..BatchConfig::default()
         };
         Ok(Self { entry, config, threads })
@@ -74,9 +78,18 @@ impl Recipe {
         self
     }
 
+    /// What the environments are like, with the options in force, before there are any.
+    pub(crate) fn spec(&self) -> Result<EnvSpec> {
+        let default = self.entry.spec();
+        if self.config.settings.iter().any(|(name, _)| default.options.iter().any(|option| option.name == name)) {
+            return Ok(self.entry.probe(&self.config, Precision::F32)?.spec().clone());
+        }
+        Ok(default)
+    }
+
     pub(crate) fn build(&self) -> Result<Box<dyn Batch>> {
         let pool = Pool::try_new(self.threads).map_err(|error| {
-            Error::Setup(format!("cannot start {} threads for {}: {error}", self.threads, self.entry.spec().name))
+            Error::System(format!("cannot start {} threads for {}: {error}", self.threads, self.entry.spec().name))
         })?;
         self.entry.batch(&BatchConfig { pool: Arc::new(pool), ..self.config.clone() })
     }

@@ -41,15 +41,14 @@ pub(crate) fn run<'py>(
     let start = Instant::now();
     let mut made = 0;
     if actions.is_none() && !record {
-        let rollout = inner.rollout_of(policy, arguments).map_err(to_python)?.1;
-        rollout.take_stats();
-        rollout.set_tile(tile.unwrap_or(TILE)).map_err(to_python)?;
+        inner.begin_rollout(policy, arguments, tile.unwrap_or(TILE)).map_err(to_python)?;
+        inner.rollout().1.take_stats();
         let mut pace = Pace::default();
         while made < steps {
             let now = pace.steps().min(chunk).min(steps - made);
             let start = Instant::now();
             inner.run(py, |inner| {
-                let (batch, rollout) = inner.rollout_of(policy, arguments)?;
+                let (batch, rollout) = inner.rollout();
                 batch.advance(rollout, now)
             })?;
             pace.note(now, start.elapsed());
@@ -59,7 +58,7 @@ pub(crate) fn run<'py>(
                 return Err(interrupt);
             }
         }
-        let rollout = inner.rollout_of(policy, arguments).map_err(to_python)?.1;
+        let rollout = inner.rollout().1;
         result.set_item("checksum", format!("{:016x}", rollout.checksum()))?;
         stats = rollout.take_stats();
     } else {
@@ -82,6 +81,9 @@ pub(crate) fn run<'py>(
             check_room(&inner.layout, inner.batch()?.spec(), steps)?;
         }
         let mut tape = inner.run(py, |inner| Tape::new(inner, steps, record))?;
+        if given.is_none() {
+            inner.begin_rollout(policy, arguments, TILE).map_err(to_python)?;
+        }
         let earlier = *inner.batch()?.stats();
         // Whether a move is legal shows only when it is made; then all that went before is undone.
         let masked = given.is_some() && inner.batch()?.spec().action_mask == ActionMask::Binding;
@@ -91,7 +93,7 @@ pub(crate) fn run<'py>(
             made = inner.run(py, |inner| {
                 let mut step = made;
                 while step < end && (step == made || start.elapsed() < PATIENCE) {
-                    let policy = given.as_ref().map_or(Decider::Policy(policy, arguments), Decider::Given);
+                    let policy = given.as_ref().map_or(Decider::Policy, Decider::Given);
                     if let Err(error) = tape.step(inner, step, policy) {
                         if let Some(before) = &before {
                             inner.batch_mut().restore(before)?;
@@ -196,7 +198,7 @@ fn describe(spec: &EnvSpec, stats: &EpisodeStats, result: &Bound<'_, PyDict>) ->
 /// Where a step's actions come from.
 #[derive(Clone, Copy)]
 enum Decider<'a> {
-    Policy(&'a str, &'a [(String, String)]),
+    Policy,
     Given(&'a ActionBuffer),
 }
 
@@ -246,8 +248,8 @@ impl Tape {
         let row = if self.records { step } else { 0 };
         let here = row * n..(row + 1) * n;
         let (batch, actions) = match decider {
-            Decider::Policy(name, arguments) => {
-                let (batch, rollout) = inner.rollout_of(name, arguments)?;
+            Decider::Policy => {
+                let (batch, rollout) = inner.rollout();
                 let components = batch.spec().action.components();
                 batch.decide_into(rollout, self.chosen.rows_mut(here.start * components, n * components))?;
                 let actions = self.chosen.of_step(batch.spec(), n, row);

@@ -66,6 +66,9 @@ pub struct BatchConfig {
     /// How often each action is done before the next is asked for; default 1. More than once only with
     /// [`Autoreset::SameStep`], and without masks.
     pub action_repeat: u32,
+    /// Whether the step limit ends episodes; default yes. If not, environments that show it know it all the same: who
+    /// counts the steps is somebody else.
+    pub time_limit: bool,
 }
 
 impl Default for BatchConfig {
@@ -79,7 +82,15 @@ impl Default for BatchConfig {
             settings: Vec::new(),
             safety: SafetyConfig::default(),
             action_repeat: 1,
+            time_limit: true,
         }
+    }
+}
+
+impl BatchConfig {
+    /// The limit in force, of an environment whose own or chosen one is `limit`.
+    fn step_limit(&self, limit: u32) -> u32 {
+        if self.time_limit { limit } else { EnvSpec::NO_LIMIT }
     }
 }
 
@@ -123,7 +134,7 @@ pub(crate) fn configure_solo<E: SoloEnv>(mut env: E, config: &BatchConfig) -> Re
     }
     env.prepare()?;
     let mut spec = env.spec();
-    spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+    spec.max_steps = config.step_limit(max_steps.unwrap_or(spec.max_steps));
     let guard = Guard::new(&config.safety, &mut spec)?;
     Ok((env, spec, guard))
 }
@@ -157,7 +168,7 @@ pub(crate) fn configure<E: LaneEnv>(mut env: E, config: &BatchConfig) -> Result<
     check_params(&env, &params, num_envs)?;
     // The options' choices may have changed anything.
     let mut spec = env.spec();
-    spec.max_steps = max_steps.unwrap_or(spec.max_steps);
+    spec.max_steps = config.step_limit(max_steps.unwrap_or(spec.max_steps));
     if let Some(name) = spec.dt_param {
         // Where it varies, controllers assume the first environment's.
         spec.dt = Some(params.get(name, 0)?);

@@ -165,6 +165,7 @@ impl<K: Kernel> Engine<K> {
         let width = self.blocks().div_ceil(threads).next_multiple_of(tile_blocks);
         let ranges = self.blocks().div_ceil(width);
         let (row_width, run_width) = (self.kernel.rows_per_block(), rollout.lines.len() / self.blocks());
+        let begins = rollout.begins();
         let total = Mutex::new(EpisodeStats::default());
         let pool = Arc::clone(&self.pool);
         let tiles = RowWise { kernel: &self.kernel, streams: &self.streams, num_envs: self.num_envs, spec: &self.spec };
@@ -174,7 +175,7 @@ impl<K: Kernel> Engine<K> {
             Rows::new(&mut rollout.lines, run_width * width),
             Rows::new(&mut rollout.scratch, 1),
         );
-        let stretch = Stretch { policy: &rollout.policy, tick: rollout.tick, steps };
+        let stretch = Stretch { policy: &rollout.policy, tick: rollout.tick, begins, steps };
         pool.for_each(ranges, 1, parts, |range, (rows, book, run, scratch)| {
             let mut stats = EpisodeStats::default();
             let tiles_of = rows
@@ -403,8 +404,9 @@ impl<K: Kernel> Batch for Engine<K> {
         }
         if self.kernel.can_advance(&rollout.policy) {
             let width = rollout.lines.len() / self.blocks();
+            let begins = rollout.begins();
             let Rollout { policy, tick, lines, .. } = rollout;
-            let stretch = Stretch { policy, tick: *tick, steps };
+            let stretch = Stretch { policy, tick: *tick, begins, steps };
             let stats = self.for_each_block(steps, Rows::new(lines, width), |kernel, at, cells, i, lines, tally| {
                 let run = &mut lines[i * width..(i + 1) * width];
                 slowdown::waste(kernel, at, &cells, run, stretch);

@@ -138,6 +138,8 @@ pub(super) struct Cells<'a, Row> {
 pub(super) struct Stretch<'a> {
     pub(super) policy: &'a Policy,
     pub(super) tick: u64,
+    /// Whether it is the roll-out's first, whose checksum begins with the observations of before it.
+    pub(super) begins: bool,
     pub(super) steps: usize,
 }
 

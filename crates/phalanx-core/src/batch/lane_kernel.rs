@@ -455,7 +455,7 @@ impl<E: LaneEnv> Plant<E> {
         cells: Cells<'_, Line>,
         run: &mut [Line],
         policy: &P,
-        (first_tick, steps): (u64, usize),
+        (first_tick, steps, begins): (u64, usize, bool),
         tally: &mut Tally,
     ) {
         let Cells { rows, book } = cells;
@@ -471,7 +471,7 @@ impl<E: LaneEnv> Plant<E> {
             let mut obs = group.observe();
             // Nothing but staleness counts until spares are drawn.
             let mut spare = Spare { state: group.state, obs, checksum, stale: Mask::splat(true) };
-            if first_tick == 0 {
+            if begins {
                 checksum = checksum.wrapping_add(start_word(obs.as_ref()));
             }
             // A copy: a reference into the group would pin the whole group to memory.
@@ -659,7 +659,7 @@ impl<E: LaneEnv, R: Lanes> Kernel for LaneKernel<E, R> {
     }
 
     fn advance(&self, at: At<'_>, cells: Cells<'_, Line>, run: &mut [Line], stretch: Stretch<'_>, tally: &mut Tally) {
-        let span = (stretch.tick, stretch.steps);
+        let span = (stretch.tick, stretch.steps, stretch.begins);
         // The widest lanes without constraints have code of their own for each policy. All else shares one,
         // which compiles in a third of the time.
         if const { R::LANES == BLOCK } {

@@ -175,7 +175,7 @@ impl<K: Kernel> RowWise<'_, K> {
         let run_width = tile.run.len() / (tile.book.len() / BOOK_LINES);
         let first_env = tile.first_block * BLOCK;
         let envs = self.observe(&tile, step);
-        if stretch.tick == 0 {
+        if stretch.begins {
             for i in 0..envs {
                 let word = &mut tile.run[i / BLOCK * run_width].0[i % BLOCK];
                 *word = word.wrapping_add(start_weight(K::Elem::weigh(&step.obs[i * dim..(i + 1) * dim])));

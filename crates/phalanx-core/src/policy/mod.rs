@@ -271,7 +271,7 @@ fn not_over_lanes() -> ! {
 
 impl Policy {
     /// Checks that the policy was made for an action space.
-    pub(crate) fn check(&self, spec: &EnvSpec) -> Result<()> {
+    pub fn check(&self, spec: &EnvSpec) -> Result<()> {
         let (space, observed) = match self {
             Self::Random(random) if random.masked != (spec.action_mask != ActionMask::None) => {
                 let what = format!("the random policy for {}", spec.name);

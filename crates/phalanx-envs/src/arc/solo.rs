@@ -22,7 +22,7 @@ use super::action::{Action, OperationSet};
 use super::env::{ArcEnv, Config};
 use super::grid::{Canvas, Corner, Selection, Size, bytes, bytes_mut};
 use super::options;
-use super::reader::{Dataset, Library, Loaded};
+use super::reader::{self, Dataset, Library, Loaded};
 use super::reward::Mode;
 use super::sample;
 use super::state::{Head, State, words};
@@ -113,7 +113,10 @@ pub fn tasks(config: &BatchConfig) -> Result<(Loaded, Mode)> {
             let what = format!("the data set of the folder {folder}");
             return Err(Error::out_of_range(what, "sample", "one that is read: AGI1, AGI2, Concept, Mini or Dir"));
         }
-        Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| Error::Setup(error.to_string()))?,
+        Some(folder) => Library::open(dataset, Path::new(folder)).map_err(|error| match error {
+            reader::Error::NoTasks { .. } if !Path::new(folder).exists() => Error::NotFound(error.to_string()),
+            _ => Error::Setup(error.to_string()),
+        })?,
         None if !matches!(dataset, Dataset::Dir | Dataset::Sample) => {
             let what = format!("the folder of data set {} (setting tasks)", dataset.name());
             return Err(Error::out_of_range(what, "missing", "given"));
@@ -685,6 +688,15 @@ mod tests {
         assert_eq!(large.action, ActionSpace::Discrete { n: 28_350_000 });
         assert_eq!((large.observation.dim(), large.max_steps), (900 * 7, 150));
         assert_eq!(spec(&[("reward", "training"), ("max_steps", "7")]).max_steps, 7);
+        // A limit that somebody else keeps is shown all the same: 3 of 4 steps are 75 percent.
+        let untimed = BatchConfig { time_limit: false, ..config(1, &[("show_steps", "on"), ("max_steps", "4")]) };
+        let mut probe = probe(&BatchConfig { num_envs: 1, ..untimed }).unwrap();
+        assert_eq!(probe.spec().max_steps, EnvSpec::NO_LIMIT);
+        let shown = (0..6).map(|_| {
+            assert!(!probe.step(&[0.0; 5]).unwrap().truncated);
+            *probe.observation().last().unwrap()
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), [25.0, 50.0, 75.0, 100.0, 100.0, 100.0]);
         for (wrong, part) in [
             (&[("canvas", "7")][..], "canvas"),
             (&[("canvas", "0")], "canvas"),

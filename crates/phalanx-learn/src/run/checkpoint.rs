@@ -116,7 +116,25 @@ impl Checkpoint {
     /// # Errors
     /// A sentence that says whether the file is foreign, too new, truncated or damaged.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut bytes = files::read(path)?;
+        Self::parse(files::read(path)?, path)
+    }
+
+    /// What its file holds, for whoever keeps it elsewhere.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write_to(&mut bytes).expect("memory takes all that is written");
+        bytes
+    }
+
+    /// Reads one from what [`to_bytes`](Self::to_bytes) gave.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
+        Self::parse(bytes, Path::new("what was pickled"))
+    }
+
+    fn parse(mut bytes: Vec<u8>, path: &Path) -> Result<Self> {
         let refuse = |why: String| Error::damaged(path, "checkpoint", why);
         let (header, start) = parse_header(&bytes).map_err(refuse)?;
         let metadata = header["__metadata__"].as_object().ok_or_else(|| refuse("it has no metadata".into()))?.clone();
