@@ -627,7 +627,10 @@ fn a_finished_run_goes_on_if_it_is_made_longer() {
     let text = refusal(folder.path(), &["train", "--resume", path, "agent.gamma=0.5"]);
     assert!(text.contains("'agent.gamma=0.5' cannot be changed when a run goes on"), "{text}");
     let text = refusal(folder.path(), &["train", "--resume", path, "run.total_timesteps=8192"]);
-    assert!(text.contains("it can be made longer only"), "{text}");
+    assert!(text.contains("but the run has 2048 (16384): when it goes on it can be made longer only"), "{text}");
+    let both = ["run.steps_per_env=3000", "run.total_timesteps=90000"];
+    let text = refusal(folder.path(), &[&["train", "--resume", path][..], &both].concat());
+    assert!(text.contains("are both given: give one of them"), "{text}");
     let longer = json(folder.path(), &["train", "--resume", path, "run.total_timesteps=32768", "--json", "--quiet"]);
     assert_eq!((&longer["training_global_steps"], &longer["complete"]), (&32_768.into(), &true.into()));
     let steps: Vec<_> = events(Path::new(path)).iter().map(|row| row["global_step"].as_u64().unwrap()).collect();

@@ -339,9 +339,12 @@ fn made_longer(config: &Config, steps_per_env: u64) -> Result<Option<Config>> {
         Ordering::Equal => Ok(None),
         Ordering::Greater => config.with([("run.steps_per_env", steps_per_env.to_string().as_str())]).map(Some),
         Ordering::Less => {
+            let (envs, now) = (config.run.num_envs as u64, config.run.steps_per_env);
             let why = format!(
-                "is {steps_per_env}, but the run has {}: when it goes on it can be made longer only",
-                config.run.steps_per_env
+                "is {steps_per_env} ({} of all environments), but the run has {now} ({}): when it goes on it can be made \
+                 longer only",
+                steps_per_env.saturating_mul(envs),
+                config.run.total_timesteps()
             );
             Err(Error::setting("run.steps_per_env", why))
         }

@@ -196,17 +196,18 @@ fn tuning_is_wanted(args: &TrainArgs, config: &Config) -> Result<bool, Failure> 
 }
 
 /// The configuration of a run that goes on, which can be made longer, but not otherwise.
-fn lengthened(mut config: Config, settings: &[String]) -> Result<Config, Failure> {
+fn lengthened(config: Config, settings: &[String]) -> Result<Config, Failure> {
     const LENGTHS: [&str; 4] = ["run.total_timesteps", "total_timesteps", "run.steps_per_env", "steps_per_env"];
-    for setting in settings {
+    let length = |setting: &'_ String| {
         let length = setting.split_once('=').filter(|(key, _)| LENGTHS.contains(key));
-        config = config.with([length.ok_or_else(|| {
+        length.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| {
             Failure::input(format!(
                 "'{setting}' cannot be changed when a run goes on: only run.total_timesteps and run.steps_per_env can"
             ))
-        })?])?;
-    }
-    Ok(config)
+        })
+    };
+    let lengths = settings.iter().map(length).collect::<Result<Vec<_>, _>>()?;
+    Ok(config.with(lengths.iter().map(|(key, value)| (key.as_str(), value.as_str())))?)
 }
 
 pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {

@@ -497,12 +497,17 @@ impl Config {
         warnings
     }
 
-    /// What is to be said if the run does not end with a whole roll-out, unless its length is the preset's own.
+    /// What is to be said if the run does not end with a whole roll-out. Of a length that is the preset's own, which the
+    /// user need not have thought of, a hundredth may be missing, or whatever the preset itself leaves.
     fn steps_left_over(&self) -> Option<String> {
-        let (total, unit) = (self.run.total_timesteps(), self.run.num_envs as u64 * self.agent.rollout_steps()? as u64);
-        let made = total - total % unit;
-        let usual = || create_config(&self.env.name, self.agent.name(), &[]).map(|config| config.run.total_timesteps());
-        (made > 0 && made < total && usual() != Ok(total))
+        let sizes =
+            |of: &Self| Some((of.run.total_timesteps(), of.run.num_envs as u64 * of.agent.rollout_steps()? as u64));
+        let (total, unit) = sizes(self)?;
+        let left = total % unit;
+        let made = total - left;
+        let preset = create_config(&self.env.name, self.agent.name(), &[]).ok().and_then(|config| sizes(&config));
+        let is_usual = preset.is_some_and(|preset| preset.0 == total && (preset.1 == unit || left < total / 100));
+        (made > 0 && left > 0 && !is_usual)
             .then(|| format!("{total} steps are no whole number of roll-outs, each of {unit}: {made} are made"))
     }
 
@@ -600,7 +605,10 @@ fn split(text: &str) -> Result<(&str, &str)> {
 /// The value of an override: what TOML makes of it, else a text.
 fn typed(text: &str) -> Value {
     let table = format!("value = {text}").parse::<Table>().ok().filter(|table| table.len() == 1);
-    table.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
+    // Numbers that TOML spells in another way, such as `.5`; words that read as numbers are none.
+    let number = || text.parse().ok().filter(|_| text.contains(|c: char| c.is_ascii_digit())).map(Value::Float);
+    let value = table.and_then(|mut table| table.remove("value")).or_else(number);
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Table> {
@@ -719,6 +727,11 @@ mod tests {
         begins(&[("run.buffer_size", "1")], "unknown key 'buffer_size' for section run of agent ppo");
         begins(&[("name", "x")], "name is ambiguous: write env.name or agent.name");
         begins(&[("gamma", "1.5")], "agent.gamma is 1.5, but must be from 0 to 1");
+        assert_eq!(ppo(&create_config("Other-v0", "ppo", &[("gamma", ".5")]).unwrap()).gamma, 0.5);
+        begins(
+            &[("steps_per_env", "1e300")],
+            "run.steps_per_env is 1e300, but must be a whole number, from 0 to 18446744",
+        );
         begins(&[("gamma", "high")], "agent.gamma is \"high\", but must be a finite number");
         begins(&[("gamma", "nan")], "agent.gamma is nan, but must be a finite number");
         begins(&[("num_envs", "0")], "run.num_envs is 0, but must be at least 1");
@@ -859,6 +872,9 @@ mod tests {
         assert_eq!(left_over("Other-v0", &length).as_deref(), Some(expected));
         assert_eq!(left_over("Pendulum-v1", &[]), None);
         assert!(left_over("Pendulum-v1", &[("run.total_timesteps", "200016")]).is_some());
+        // The length is the preset's, what is made of it is not.
+        let expected = "40000 steps are no whole number of roll-outs, each of 32000: 32000 are made";
+        assert_eq!(left_over("CartPole-v1", &[("num_envs", "1000")]).as_deref(), Some(expected));
         let fits = [("rollout_steps", "32"), ("eval_frequency", "0"), ("scan_chunk_size", "64")];
         assert!(create_config("Other-v0", "ppo", &fits).unwrap().warnings().is_empty());
     }

@@ -28,6 +28,9 @@ pub(crate) trait Setting: Sized {
     fn write(&self) -> Value;
 }
 
+/// Whole numbers in TOML end before this.
+const MOST: f64 = (1_u64 << 63) as f64;
+
 macro_rules! whole_numbers {
     ($($type:ty)*) => {$(
         impl Setting for $type {
@@ -41,7 +44,7 @@ macro_rules! whole_numbers {
                 match value {
                     Value::Integer(number) => Self::try_from(*number).ok(),
                     // `1e6` is how one writes a million.
-                    Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+                    Value::Float(number) if number.fract() == 0.0 && number.abs() < MOST => {
                         Self::try_from(*number as i64).ok()
                     }
                     // TOML's numbers end at half of what a seed can be: larger ones are texts.
@@ -222,11 +225,14 @@ pub(crate) fn checked<T: Setting>(
     value: &Value,
     check: impl Fn(&T) -> Complaint,
 ) -> Result<T> {
+    // Not three hundred digits.
+    let given = if value.is_float() { plain(value) } else { value.to_string() };
     let wrong =
-        |allowed: &str| Error::setting(format!("{section}.{key}"), format!("is {value}, but must be {allowed}"));
+        |allowed: &str| Error::setting(format!("{section}.{key}"), format!("is {given}, but must be {allowed}"));
     let read = T::read(value).ok_or_else(|| {
         // The range, too: -1 is a whole number, and told that it must be one nobody knows what to change.
-        let range = T::ends().map(|(least, all)| check(&least).map_or(all, str::to_owned));
+        let is_huge = value.as_float().is_some_and(|number| number >= MOST);
+        let range = T::ends().map(|(least, all)| check(&least).filter(|_| !is_huge).map_or(all, str::to_owned));
         let range = range.map(|range| format!(", {range}")).unwrap_or_default();
         let meant = value.as_str().and_then(|name| did_you_mean(name, T::names()));
         let meant = meant.map(|meant| format!("; {meant}")).unwrap_or_default();
