@@ -529,6 +529,27 @@ fn a_full_file_system_is_said_in_a_sentence_and_gone_on_from() {
     }
 }
 
+/// A disk with room for a run's settings, but not for more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_cannot_begin_leaves_no_folder() {
+    const SCRIPT: &str = r#"
+        mount -t tmpfs -o size=4k tmpfs "$2" && cd "$2" || exit 77
+        "$1" train env=CartPole-v1 agent=random run.steps_per_env=64 --quiet; echo "code $?" >&2; find outputs -mindepth 2
+    "#;
+    let disk = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_phalanx")]).arg(disk.path());
+    let output = command.output().ok().filter(|output| String::from_utf8_lossy(&output.stderr).contains("code "));
+    let Some(output) = output else {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: a run on a full disk, since none can be mounted");
+        return;
+    };
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("run_metadata.json: the disk is full") && text.ends_with("\ncode 1\n"), "{text}");
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 fn losses_that_are_no_numbers_end_a_run_with_its_last_good_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
