@@ -392,8 +392,14 @@ fn policies_help() -> String {
     format!("Policies and their arguments (--policy-arg):\n{}", lines.join("\n"))
 }
 
-/// A whole number of at least 1; `_` between digits and a suffix k, M or G are understood.
+/// A whole number of at least 1; `_` between digits, a suffix k, M or G and an exponent such as e6 are understood.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
+    if let Some((digits, exponent)) = text.split_once(['e', 'E']) {
+        let factor = exponent.parse().ok().and_then(|exponent| 10_usize.checked_pow(exponent));
+        let number = digits.replace('_', "").parse::<usize>().ok().zip(factor);
+        let number = number.and_then(|(number, factor)| number.checked_mul(factor));
+        return number.filter(|number| *number > 0).ok_or_else(no_count);
+    }
     let (digits, factor) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1_000),
         Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
@@ -401,9 +407,16 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
         _ => (text, 1),
     };
     let number = digits.replace('_', "").parse::<usize>().ok().and_then(|number| number.checked_mul(factor));
-    number
-        .filter(|number| *number > 0)
-        .ok_or_else(|| "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned())
+    number.filter(|number| *number > 0).ok_or_else(no_count)
+}
+
+fn no_count() -> String {
+    "a whole number of at least 1 is needed, such as 1000, 10_000 or 1M".to_owned()
+}
+
+/// Episodes that are played side by side.
+pub(crate) fn episodes(text: &str) -> Result<u32, String> {
+    count(text)?.try_into().map_err(|_| format!("at most {} are played side by side", u32::MAX))
 }
 
 /// Reads a whole number within a range; what is none, or outside of it, is told with what is allowed.
@@ -423,7 +436,7 @@ pub(crate) fn memory_budget(text: &str) -> Result<MemoryBudget, String> {
         .ok_or_else(|| "a share such as 0.8 or 80%, or an amount such as 512M or 12G is needed".to_owned())
 }
 
-fn seed(text: &str) -> Result<u64, String> {
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
 }
 

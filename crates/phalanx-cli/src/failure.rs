@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use phalanx_lab::Error as Lab;
 use phalanx_lab::stats::verdict::Verdict;
+use phalanx_learn::explain;
 
 use crate::config_file::Origin;
 
@@ -34,7 +35,7 @@ pub(crate) enum Failure {
     #[error("exit code {0}")]
     Verdict(u8),
     /// Writing failed.
-    #[error("cannot write {what}: {error}")]
+    #[error("cannot write {what}: {}", explain(.error))]
     Write { what: String, error: io::Error },
     /// Whoever read our output has gone.
     #[error("the reader of the output has gone")]

@@ -10,8 +10,8 @@
 //! | 12 | too noisy to tell |
 //! | 13 | nothing can be compared with the baseline |
 //! | 14 | the sides of a comparison computed different things |
-//! | 130 | Ctrl-C ended a measurement or a training; one line on stderr says where the part is that was done |
-//! | 143, 129 | the same, by SIGTERM or SIGHUP, of a training |
+//! | 130 | Ctrl-C ended a measurement, a training or an evaluation; one line on stderr says where the part is that was done |
+//! | 143, 129 | the same, by SIGTERM or SIGHUP, of a training or an evaluation |
 
 /// Tells the user something on standard error, if anyone listens: other than by `eprintln!`, one who has hung up ends
 /// nothing.
@@ -48,11 +48,23 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 fn main() -> ExitCode {
     let start = Instant::now();
     ALLOCATOR.register();
+    fail_instead_of_dying();
     phalanx_lab::child::heed_parent();
     let done = args::parse().and_then(|(cli, origin)| run(cli, start).map_err(|failure| failure.attributed(&origin)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Lets a write beyond the limit on the size of files fail, as on a full disk, instead of ending the program. Workers
+/// are `phalanx`, too, and do the same.
+fn fail_instead_of_dying() {
+    #[cfg(unix)]
+    {
+        // Nobody asks whether it has come: a handler of any kind is enough. Without one all is as it was before.
+        let unasked = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unasked);
     }
 }
 

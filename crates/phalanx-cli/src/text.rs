@@ -29,6 +29,11 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
+/// `1 episode`, `1 000 episodes`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// Bytes with a binary unit.
 pub(crate) fn bytes(value: f64) -> String {
     let (scaled, unit) = match value {
@@ -74,6 +79,7 @@ mod tests {
         assert_eq!(short(12_345.0), "12.3 k");
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_048_576), "1 048 576");
+        assert_eq!((counted(1, "episode"), counted(2, "episode")), ("1 episode".to_owned(), "2 episodes".to_owned()));
         assert_eq!(bytes(33_554_432.0), "32.0 MiB");
     }
 }

@@ -198,7 +198,7 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         assert_eq!(names(folder.path()), ["small.toml"], "{message}");
     }
     let folder = folder_with(SMALL);
-    assert!(refusal(folder.path(), &["sweep", "none.toml"]).contains("none.toml cannot be read"));
+    assert!(refusal(folder.path(), &["sweep", "none.toml"]).contains("cannot read none.toml: there is no such file"));
     assert!(refusal(folder.path(), &["sweep", "--resume", "."]).contains("is no sweep: it has no sweep.toml"));
 }
 
@@ -274,4 +274,31 @@ fn curves_that_cannot_be_drawn_are_refused_in_one_sentence() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("left out"));
     assert_eq!(json_of(&output)["lines"][0]["seeds"], serde_json::json!([2]));
     assert_eq!(names(folder.path()), ["empty", "learning_curves.png", "learning_curves.svg", "small.toml", "sweeps"]);
+}
+
+/// The name of a picture is told as it was given, also where there is one already.
+#[test]
+fn a_picture_has_the_same_name_twice() {
+    let (folder, _) = drawn();
+    let draw = || String::from_utf8(run(folder.path(), &["plot", "sweeps/small"]).stdout).unwrap();
+    assert_eq!((draw(), draw()), ["learning_curves.png\nlearning_curves.svg\n"; 2].map(str::to_owned).into());
+}
+
+/// What cannot be written is told without what lies behind, and leaves nothing that is in the way.
+#[cfg(unix)]
+#[test]
+fn files_that_cannot_be_written_are_named_as_the_user_knows_them() {
+    let folder = folder_with(SMALL);
+    let full = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_phalanx")]).args(arguments);
+        let output = command.current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let why = "the system allows no larger file; what was written before is kept\n";
+    assert_eq!(full(&["sweep", "small.toml"]), format!("error: cannot write ./sweeps/small/sweep.toml: {why}"));
+    assert_eq!(names(&folder.path().join("sweeps")), [""; 0]);
+    json(folder.path(), &["sweep", "small.toml", "--json", "--quiet"]);
+    assert_eq!(full(&["plot", "sweeps/small"]), format!("error: cannot write learning_curves.png: {why}"));
 }

@@ -266,11 +266,13 @@ fn killed_at_random_moments(settings: &[&str]) {
     let path = path.to_str().unwrap();
     assert!(output.status.success(), "{moments:?}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(outcome(&whole) == outcome(Path::new(path)), "killed after {moments:?} of {duration:?}");
-    let unfinished = |folder: &Path| {
-        let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
-        names.filter(|name| name.to_string_lossy().starts_with(".tmp-")).count()
-    };
     assert_eq!(unfinished(Path::new(path)) + unfinished(&Path::new(path).join("checkpoints")), 0);
+}
+
+/// What is half-written in a folder.
+fn unfinished(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".tmp-")).count()
 }
 
 /// Control laws have nothing to learn, but runs, results and evaluations as all agents.
@@ -409,11 +411,11 @@ fn without_a_checkpoint_an_interrupt_promises_nothing() {
     assert!(text.contains("it has no checkpoint to go on from"), "{text}");
 }
 
-/// `phalanx train` under a limit on the size of files, in units of the shell. Its signal is ignored, as if a disk were
-/// full: writing fails instead.
+/// `phalanx train` under a limit on the size of files, in units of the shell. Its signal would end a program that does
+/// not care: here writing fails, as if a disk were full.
 #[cfg(unix)]
 fn limited(folder: &Path, size: u32, settings: &[&str]) -> std::process::Output {
-    let script = format!("trap '' XFSZ; ulimit -f {size}; exec \"$0\" train \"$@\"");
+    let script = format!("ulimit -f {size}; exec \"$0\" train \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_phalanx")]).args(settings).current_dir(folder).output().unwrap()
 }
@@ -457,6 +459,7 @@ fn a_full_disk_keeps_the_last_checkpoint() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let path = only_run(folder.path()).unwrap();
+    assert_eq!(unfinished(&path.join("checkpoints")), 0, "nothing half-written is left");
     let path = path.to_str().unwrap();
     assert!(run(folder.path(), &["evaluate", path, "--episodes", "1"]).status.success());
     // A later session that fails at once names what the earlier one has left.
@@ -524,6 +527,27 @@ fn a_full_file_system_is_said_in_a_sentence_and_gone_on_from() {
             assert_eq!(resumed[key], whole[key], "{name}: {resumed}");
         }
     }
+}
+
+/// A disk with room for a run's settings, but not for more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_cannot_begin_leaves_no_folder() {
+    const SCRIPT: &str = r#"
+        mount -t tmpfs -o size=4k tmpfs "$2" && cd "$2" || exit 77
+        "$1" train env=CartPole-v1 agent=random run.steps_per_env=64 --quiet; echo "code $?" >&2; find outputs -mindepth 2
+    "#;
+    let disk = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_phalanx")]).arg(disk.path());
+    let output = command.output().ok().filter(|output| String::from_utf8_lossy(&output.stderr).contains("code "));
+    let Some(output) = output else {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: a run on a full disk, since none can be mounted");
+        return;
+    };
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("run_metadata.json: the disk is full") && text.ends_with("\ncode 1\n"), "{text}");
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
@@ -673,6 +697,98 @@ fn checkpoints(root: &Path) -> usize {
 fn only_run(root: &Path) -> Option<PathBuf> {
     let inside = |path: &Path| fs::read_dir(path).ok()?.flatten().next().map(|entry| entry.path());
     inside(&inside(&root.join("outputs"))?)
+}
+
+/// Half of its episodes would be taken for all of them.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_evaluation_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, _) = train(folder.path(), &["env=CartPole-v1", "agent=random", "run.steps_per_env=64"]);
+    for (signal, code, asked) in [
+        ("-INT", 130, ["--save-episodes", "--episodes", "20k"]),
+        ("-INT", 130, ["--render-videos", "--episodes", "1e3"]),
+        ("-TERM", 143, ["--render-videos", "--episodes", "1000"]),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let mut command = phalanx(root.path(), &[&["evaluate", run.to_str().unwrap()], &asked[..]].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let inside = if asked[0] == "--save-episodes" { "episodes" } else { "videos" };
+        let files = || {
+            let steps = fs::read_dir(only_run(root.path())?.join(inside)).ok()?.flatten().next()?;
+            Some(fs::read_dir(steps.path()).ok()?.count())
+        };
+        wait_until("nothing is stored", || files() > Some(1));
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), text.as_str()),
+            (Some(code), "interrupted; nothing was stored\n"),
+            "{asked:?}"
+        );
+        assert!(output.stdout.is_empty() && only_run(root.path()).is_none(), "{asked:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_fit_its_run_any_more_is_refused_as_if_it_went_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &[&SMALL[..], &["agent.hidden=[32, 32]"]].concat());
+    let config = path.join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("hidden = [32, 32]", "hidden = [16, 16]")).unwrap();
+    let path = path.to_str().unwrap();
+    let told = "final.safetensors was made with agent.hidden = [32, 32], but the run now has [16, 16]";
+    for arguments in [["train", "--resume", path, "run.total_timesteps=32768"], ["evaluate", path, "--episodes", "5"]] {
+        let text = refusal(folder.path(), &arguments);
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+/// What is blamed is what the user has given, or has to give.
+#[test]
+fn messages_name_what_the_user_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (path, _) = train(at, &["env=MountainCar-v0", "agent=random", "run.steps_per_env=64", "run.eval_rollouts=1"]);
+    let path = path.to_str().unwrap();
+    let evaluate = |more: &[&'static str]| [&["evaluate", path], more].concat();
+    for (arguments, expected) in [
+        (
+            vec!["train", "env=cstr", "agent=bangbang", "run.total_timesteps=10000"],
+            "agent.obs_field must be given for cstr: one of temperature, ",
+        ),
+        (
+            vec!["train", "env=cstr", "agent=bangbang", "agent.obs_field=theta", "run.total_timesteps=10000"],
+            "unknown observation field 'theta'",
+        ),
+        (
+            evaluate(&["env.action_repeat=2", "--render-videos"]),
+            "--render-videos is given, but episodes of repeated actions are not drawn",
+        ),
+        (vec!["sweep", "none.toml"], "cannot read none.toml: there is no such file or folder"),
+    ] {
+        let text = refusal(at, &arguments);
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+    for (flag, expected) in
+        [("--seed", "a whole number from 0 to 18446744073709551615"), ("--episodes", "of at least 1")]
+    {
+        let output = run(at, &evaluate(&[flag, "-1"]));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && text.contains("invalid value '-1'") && text.contains(expected),
+            "{text}"
+        );
+    }
+    let output = run(at, &evaluate(&["--episodes", "1"]));
+    assert!(String::from_utf8(output.stdout).unwrap().contains(" steps, 1 episode\n"));
+    assert_eq!(json(at, &evaluate(&["--episodes", "2e1", "--json"]))["num_episodes"], 20);
+    let (path, _) =
+        train(at, &["env=CartPole-v1", "agent=random", "run.steps_per_env=64", "run.save_agent_checkpoint=false"]);
+    let text = refusal(at, &["evaluate", path.to_str().unwrap()]);
+    assert!(text.contains("has no checkpoint to evaluate (see run.save_agent_checkpoint)"), "{text}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub enum Error {
         error: io::Error,
     },
     /// A file or a folder cannot be written.
-    #[error("cannot write {}: {error}", .path.display())]
+    #[error("cannot write {}: {}", .path.display(), explain(.error))]
     Write {
         /// Which.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A folder that cannot be made or written to.
-    #[error("cannot use the folder {}: {error}", .path.display())]
+    #[error("cannot use the folder {}: {}", .path.display(), explain(.error))]
     Folder {
         /// Which.
         path: PathBuf,
@@ -197,6 +197,21 @@ pub enum Error {
 
 /// The result of the lab's file calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the system says: of a disk that takes no more in the words of `phalanx_learn`, which stands beside the lab, and
+/// without the path that temporary files add, which is nobody's.
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full; what was written before is kept".to_owned()
+        }
+        io::ErrorKind::FileTooLarge => "the system allows no larger file; what was written before is kept".to_owned(),
+        _ => {
+            let text = error.to_string();
+            text.split_once(" at path \"").map_or(text.as_str(), |(said, _)| said).to_owned()
+        }
+    }
+}
 
 impl Error {
     /// For `map_err` on reading `path`.

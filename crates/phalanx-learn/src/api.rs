@@ -385,6 +385,7 @@ fn session(
     };
     let (mut place, open) = (Some(place), RefCell::new(None));
     let mut folder = || {
+        let mut is_new = false;
         let (directory, lock, metadata) = match place.take() {
             None | Some(Place::Nowhere) => return Ok(None),
             Some(new @ (Place::Below(path) | Place::At(path))) => {
@@ -392,7 +393,8 @@ fn session(
                     Place::At(_) => RunDirectory::create_at(path.to_owned(), config)?,
                     _ => RunDirectory::create(path, config, now)?,
                 };
-                let lock = directory.lock()?;
+                is_new = true;
+                let lock = directory.lock().inspect_err(|_| directory.remove())?;
                 (directory, lock, None)
             }
             Some(Place::Again { directory, lock, metadata, longer_from }) => {
@@ -406,7 +408,12 @@ fn session(
         let machine = here.machine();
         let mut metadata = metadata.unwrap_or(here);
         metadata.begin(now, step.get(), machine);
-        directory.write_metadata(&metadata)?;
+        // A run that could not even begin is of no use to anybody.
+        directory.write_metadata(&metadata).inspect_err(|_| {
+            if is_new {
+                directory.remove()
+            }
+        })?;
         observer.borrow_mut().started(directory.path());
         *open.borrow_mut() = Some(Open { directory: directory.clone(), metadata, _lock: lock });
         Ok(Some(directory))
@@ -471,15 +478,22 @@ pub struct EvalOptions<'a> {
     pub host: Host,
     /// Hears of each step of all environments; `false` ends the evaluation with [`Error::Interrupted`].
     pub watch: Option<&'a mut Watch<'a>>,
+    /// Hears how many of how many episodes are drawn, before the first and after each.
+    pub drawn: Option<&'a mut Drawn<'a>>,
+    /// Who may want it to end while episodes are stored or drawn, too: then the new folder is removed.
+    pub stop: Stop,
 }
+
+/// Who hears how many of how many episodes are drawn.
+pub type Drawn<'a> = dyn FnMut(usize, usize) + 'a;
 
 impl std::fmt::Debug for EvalOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { agent_state, return_episodes, save_episodes, host, .. } = self;
+        let Self { agent_state, return_episodes, save_episodes, host, stop, .. } = self;
         let of = agent_state.as_ref().map(|checkpoint| checkpoint.global_step);
         let mut told = f.debug_struct("EvalOptions");
         told.field("of", &of).field("return_episodes", return_episodes).field("save_episodes", save_episodes);
-        told.field("host", host).finish()
+        told.field("host", host).field("stop", stop).finish()
     }
 }
 
@@ -563,33 +577,60 @@ pub fn evaluate(
     environments: &dyn Environments,
     options: EvalOptions<'_>,
 ) -> Result<EvaluationResults> {
-    let EvalOptions { agent_state, return_episodes, save_episodes, host, watch } = options;
+    let EvalOptions { agent_state, return_episodes, save_episodes, host, watch, drawn, stop } = options;
     let (start, now) = (Instant::now(), SystemTime::now());
     let pool = trainer::pool(config)?;
     let mut agent = trainer::policy(config, environments, agent_state.as_ref())?;
     let keep = return_episodes || save_episodes.is_some();
     let mut nobody = || true;
     let watch = watch.unwrap_or(&mut nobody);
+    let mut watch = || watch() && !stop.is_wanted();
     let round = trainer::round(config, agent_state.as_ref())?;
-    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), round, keep, watch)?;
+    let found = trainer::evaluate_agent(config, environments, &pool, agent.as_mut(), round, keep, &mut watch)?;
     let mut run_dir = None;
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;
         let global_step = agent_state.as_ref().map_or(0, |agent| agent.global_step);
-        let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, round) };
-        for (number, episode) in episodes.iter().enumerate() {
-            episode.write(&directory.episodes(global_step), number, origin)?;
-        }
-        if config.run.eval_render_videos {
-            let mut store = |number: usize, gif: &[u8]| directory.write_video(global_step, number, gif);
-            trainer::draw(config, environments, round, episodes, &mut store)?;
-        }
         let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
         (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);
         let machine = metadata.machine();
         metadata.begin(now, global_step, machine);
-        metadata.update(start.elapsed().as_secs_f64(), global_step, Status::Ok);
-        directory.write_metadata(&metadata)?;
+        let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, round) };
+        let mut nobody = |_: usize, _: usize| {};
+        let drawn = drawn.unwrap_or(&mut nobody);
+        let mut store = || {
+            for (number, episode) in episodes.iter().enumerate() {
+                stop.check()?;
+                episode.write(&directory.episodes(global_step), number, origin)?;
+            }
+            if config.run.eval_render_videos {
+                stop.check()?;
+                drawn(0, episodes.len());
+                let mut store = |number: usize, gif: &[u8]| {
+                    stop.check()?;
+                    directory.write_video(global_step, number, gif)?;
+                    drawn(number + 1, episodes.len());
+                    Ok(())
+                };
+                trainer::draw(config, environments, round, episodes, &mut store)?;
+            }
+            stop.check()
+        };
+        let stored = store();
+        if stored == Err(Error::Interrupted) {
+            // Half of the episodes would be taken for all of them, and they can be played again.
+            directory.remove();
+            return Err(Error::Interrupted);
+        }
+        metadata.update(
+            start.elapsed().as_secs_f64(),
+            global_step,
+            stored.as_ref().map_or(Status::Error, |()| Status::Ok),
+        );
+        metadata.error = stored.as_ref().err().map(ToString::to_string);
+        let noted = directory.write_metadata(&metadata);
+        // What ended it is said rather than that it could not be noted.
+        stored.and(noted)?;
         run_dir = Some(directory.path().to_owned());
     }
     let [returns, lengths] = [found.return_summary(), found.length_summary()].map(|spread| {

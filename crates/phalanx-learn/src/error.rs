@@ -128,7 +128,7 @@ fn last_good(kept: &Option<u64>) -> String {
 }
 
 /// What the system says, in words of ours where they help more.
-fn explain(error: &io::Error) -> String {
+pub fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -138,7 +138,11 @@ fn explain(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission is denied".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => "the disk can only be read".to_owned(),
         io::ErrorKind::NotADirectory => "a part of its path is no folder".to_owned(),
-        _ => error.to_string(),
+        // Temporary files add their path, which is nobody's.
+        _ => {
+            let text = error.to_string();
+            text.split_once(" at path \"").map_or(text.as_str(), |(said, _)| said).to_owned()
+        }
     }
 }
 

@@ -64,11 +64,11 @@ pub mod trainer;
 pub mod world;
 
 pub use api::{
-    EvalOptions, EvaluationResults, EvaluationSummary, Host, Observer, TrainOptions, TrainingResults, evaluate, resume,
-    train_and_evaluate,
+    Drawn, EvalOptions, EvaluationResults, EvaluationSummary, Host, Observer, TrainOptions, TrainingResults, evaluate,
+    resume, train_and_evaluate,
 };
 pub use environments::Environments;
-pub use error::{Error, Result};
+pub use error::{Error, Result, explain};
 pub use run::config::{Config, create_config, create_eval_config};
 pub use run::directory::load_run;
 pub use stop::Stop;

@@ -534,9 +534,8 @@ fn evaluate_agent<'py>(
     let found = py.detach(|| {
         let environments = Registered::find(&config.0.env.name).expect("it was found");
         let (save_episodes, stop) = (save_episodes.as_deref(), signals.stop());
-        let mut watch = || !stop.is_wanted();
         let options =
-            EvalOptions { agent_state, return_episodes, save_episodes, host: host(), watch: Some(&mut watch) };
+            EvalOptions { agent_state, return_episodes, save_episodes, host: host(), stop, ..EvalOptions::default() };
         evaluate(&config.0, &environments, options)
     });
     if let Some(interrupt) = signals.take() {

@@ -24,7 +24,7 @@ use crate::args::count;
 use crate::commands::{autotune, print_json};
 use crate::failure::Failure;
 use crate::monitoring::{MonitorArgs, Monitoring};
-use crate::progress::Progress;
+use crate::progress::{Printer, Progress};
 use crate::text;
 
 #[derive(Debug, Args)]
@@ -97,6 +97,12 @@ impl Stop {
         Ok(Self(stop))
     }
 
+    /// The same, as who works in the midst of something asks for it.
+    pub(crate) fn asked(&self) -> phalanx_learn::Stop {
+        let signal = Arc::clone(&self.0);
+        phalanx_learn::Stop::when(move || signal.load(Ordering::Relaxed) > 0)
+    }
+
     /// The signal that has come, if any.
     pub(crate) fn signal(&self) -> Option<u8> {
         Some(self.0.load(Ordering::Relaxed) as u8).filter(|signal| *signal > 0)
@@ -135,12 +141,13 @@ struct Live {
 struct Answer {
     wanted: bool,
     given: AtomicBool,
+    printer: Printer,
 }
 
 impl Answer {
     fn give(&self) {
         if self.wanted && !self.given.swap(true, Ordering::Relaxed) {
-            say!("stopping where it is, with a checkpoint if one is wanted; a second signal ends at once");
+            self.printer.line("stopping where it is, with a checkpoint if one is wanted; a second signal ends at once");
         }
     }
 }
@@ -225,6 +232,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
     let environments = Registered::find(&config.env.name)?;
     let what = format!("{} on {}", config.agent.name(), config.env.name);
     let bar = Progress::new(what, config.run.total_timesteps(), args.quiet);
+    let printer = bar.printer();
     let mut live = Live {
         bar,
         monitoring: args.monitor.start_uninterrupted(config.run.num_envs)?,
@@ -234,7 +242,7 @@ pub(crate) fn run(args: &TrainArgs, start: Instant) -> Result<(), Failure> {
         last: None,
         run_dir: None,
         warnings: config.warnings(),
-        answers: Arc::new(Answer { wanted: !args.quiet, given: AtomicBool::new(false) }),
+        answers: Arc::new(Answer { wanted: !args.quiet, given: AtomicBool::new(false), printer }),
     };
     let root = earlier.is_none().then_some(args.root.as_path());
     let options = TrainOptions {
@@ -315,7 +323,10 @@ fn report(args: &TrainArgs, trained: &TrainingResults, wall_seconds: f64) -> Res
         });
     }
     let returns = match (summary.final_eval_return_mean, summary.final_eval_return_std) {
-        (Some(mean), Some(std)) => format!("{mean:.2} ± {std:.2} ({} episodes)", config.run.eval_rollouts),
+        (Some(mean), Some(std)) => {
+            let episodes = text::counted(config.run.eval_rollouts as u64, "episode");
+            format!("{mean:.2} ± {std:.2} ({episodes})")
+        }
         _ => "not evaluated".to_owned(),
     };
     let run = trained.run_dir.as_deref().unwrap_or(Path::new("not stored"));

@@ -78,6 +78,12 @@ impl RunDirectory {
         &self.path
     }
 
+    /// Removes the folder and all that is in it; only for who has just made it.
+    pub(crate) fn remove(&self) {
+        // What cannot be removed stays; why it was to be removed matters more.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+
     /// Makes the caller the only one who trains this run, for as long as the answer lives.
     ///
     /// # Errors

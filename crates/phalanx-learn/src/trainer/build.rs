@@ -133,7 +133,16 @@ pub(super) fn learner(config: &Config, make: &MakeBatch<'_>, pool: &Arc<Pool>) -
                 return Err(Error::setting("agent.name", why));
             }
             let arguments: Vec<_> = agent.arguments.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let policy = Policy::parse(&agent.policy, &arguments, world.spec())?;
+            let policy = Policy::parse(&agent.policy, &arguments, world.spec()).map_err(|error| match error {
+                // Nobody has written the name that is unknown: it is the controller's default.
+                phalanx_core::Error::UnknownName { kind: "observation field", known, .. }
+                    if !known.is_empty() && !agent.arguments.contains_key("obs_field") =>
+                {
+                    let why = format!("must be given for {}: one of {}", config.env.name, known.join(", "));
+                    Error::setting("agent.obs_field", why)
+                }
+                error => error.into(),
+            })?;
             Box::new(Classical::new(policy, world, seed)?)
         }
     })

@@ -140,10 +140,10 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
         lines.truncate(args.top);
     }
     let files = Files::of(&figure(args, &lines).scene()).map_err(Failure::picture)?;
-    for (path, kind) in &targets {
+    for (_, path, kind) in &targets {
         write_atomically(path, if *kind == Kind::Png { &files.png } else { &files.svg })?;
     }
-    let written: Vec<PathBuf> = targets.into_iter().map(|(path, _)| path).collect();
+    let written: Vec<PathBuf> = targets.into_iter().map(|(given, ..)| given).collect();
     if args.json {
         let lines = lines.iter().map(|(group, line)| Line {
             name: &group.name,
@@ -168,17 +168,15 @@ pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
     print(&written.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 
-/// The files to write.
-fn targets(out: &Path) -> Result<Vec<(PathBuf, Kind)>, Failure> {
+/// The files to write: as they were given, and what that stands for.
+fn targets(out: &Path) -> Result<Vec<(PathBuf, PathBuf, Kind)>, Failure> {
+    let target = |given: PathBuf, kind| check_target(&given, kind).map(|target| (given, target, kind));
     let kinds = [("png", Kind::Png), ("svg", Kind::Svg)];
     let ending = out.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let chosen = kinds.into_iter().find(|(known, _)| ending.as_deref() == Some(*known));
     match (chosen, ending) {
-        (Some((_, kind)), _) => Ok(vec![(check_target(out, kind)?, kind)]),
-        (None, None) => kinds
-            .into_iter()
-            .map(|(ending, kind)| Ok((check_target(&out.with_extension(ending), kind)?, kind)))
-            .collect(),
+        (Some((_, kind)), _) => Ok(vec![target(out.to_owned(), kind)?]),
+        (None, None) => kinds.into_iter().map(|(ending, kind)| target(out.with_extension(ending), kind)).collect(),
         (None, Some(ending)) => {
             Err(Failure::input(format!("--out {} ends in .{ending}, but must end in .png or .svg", out.display())))
         }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use phalanx_learn::run::directory::Lock;
 use phalanx_learn::sweep::{Plan, plain};
-use phalanx_learn::trainer;
+use phalanx_learn::{explain, trainer};
 use phalanx_workbench::{Registered, tuning};
 use serde::Serialize;
 
@@ -39,7 +39,8 @@ const FILE: &str = "sweep.toml";
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// TOML file: settings as of `phalanx train --config`, with a section [sweep] (method, samples, seed, seeds, jobs,
-    /// metric, goal) and a section [sweep.parameters] with lists of values or ranges
+    /// metric, goal) and a section [sweep.parameters] with lists of values or ranges. Agents are stored, for `phalanx
+    /// evaluate`, only with save_agent_checkpoint = true in its section [run]
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
     /// Go on with the sweep in this folder: finished runs stay, all others are run
@@ -100,7 +101,9 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
         Some(folder) => folder.clone(),
         None => {
             let folder = make_folder(&args.root, &source)?;
-            write_atomically(&folder.join(FILE), text.as_bytes())?;
+            // A folder without its file is of no use to anybody; it is removed only if nothing else is in it.
+            let written = write_atomically(&folder.join(FILE), text.as_bytes());
+            written.inspect_err(|_| drop(fs::remove_dir(&folder)))?;
             folder
         }
     };
@@ -148,7 +151,7 @@ fn cores() -> usize {
 
 fn read(file: PathBuf) -> Result<(PathBuf, String), Failure> {
     let text = fs::read_to_string(&file)
-        .map_err(|error| Failure::input(format!("{} cannot be read: {error}", file.display())))?;
+        .map_err(|error| Failure::input(format!("cannot read {}: {}", file.display(), explain(&error))))?;
     Ok((file, text))
 }
 
@@ -212,7 +215,13 @@ fn tune(tasks: &mut [Task], open: &[usize], tunes: &[bool], threads: usize, quie
 fn make_folder(root: &Path, file: &Path) -> Result<PathBuf, Failure> {
     let sweeps = root.join("sweeps");
     let refuse = |folder: &Path, error: io::Error| {
-        Failure::input(format!("cannot make the folder {}: {error}", folder.display()))
+        match error.kind() {
+            // No fault of the place.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Failure::Write { what: folder.display().to_string(), error }
+            }
+            _ => Failure::input(format!("cannot make the folder {}: {}", folder.display(), explain(&error))),
+        }
     };
     fs::create_dir_all(&sweeps).map_err(|error| refuse(&sweeps, error))?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
