@@ -78,5 +78,20 @@ def to_count(name: str, value: Any) -> int:
 
 def tell(text: str) -> None:
     """Tells of a search: through Python, so that notebooks show it."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    show(sys.stderr, text)
+
+
+def show(out: Any, text: str) -> None:
+    """Writes at once, unless there is nothing to write to: telling how far a run is must not end it.
+
+    Programs without a console have None for standard error, daemons a closed one, others what can only be written to.
+    """
+    flush = getattr(out, "flush", None)
+    try:
+        if out is not None:
+            out.write(text)
+        if flush is not None:
+            flush()
+    except (OSError, ValueError):
+        # A closed file is a ValueError, one whose other end is gone an OSError.
+        pass

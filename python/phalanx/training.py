@@ -32,7 +32,7 @@ from phalanx.results import (
     TrainingResults,
     read_checkpoint,
 )
-from phalanx.settings import own_name, setting_texts, to_count
+from phalanx.settings import own_name, setting_texts, show, to_count
 from phalanx.settings import tell as tell_user
 
 __all__ = [
@@ -58,6 +58,9 @@ class TrainingInterrupted(KeyboardInterrupt):
             how = f"phalanx.resume({str(results.run_dir)!r}) goes on"
         super().__init__(f"training was interrupted at step {step} of {total}; {how}")
         self.results = results
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.results,))
 
 
 def create_config(
@@ -312,13 +315,14 @@ class ProgressLine:
 
     def __init__(self, what: str, out: TextIO | None = None) -> None:
         self.what = what
-        self.out = sys.stderr if out is None else out
+        self.out: TextIO | None = sys.stderr if out is None else out
         self.start = time.monotonic()
         self.next = self.start + self.PATIENCE
         self.notebook: Any = None
-        self.mode = "notebook" if _in_notebook() else "terminal" if self.out.isatty() else "log"
+        self.mode = "notebook" if _in_notebook() else "terminal" if _is_terminal(self.out) else "log"
         if self.mode == "log":
             self.next = self.start + self.LOG_INTERVAL
+        self.cells = _cells(self.out)
         self.drawn = False
 
     def __enter__(self) -> ProgressLine:
@@ -326,8 +330,7 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         if self.drawn and self.mode == "terminal":
-            self.out.write("\r\x1b[K")
-            self.out.flush()
+            show(self.out, "\r\x1b[K")
 
     def __call__(self, now: Mapping[str, Any]) -> None:
         """Shows how far a run is, if it is time to."""
@@ -341,18 +344,17 @@ class ProgressLine:
             self._update_notebook(now)
         elif self.mode == "terminal":
             line = self.line(now)[: shutil.get_terminal_size().columns - 1]
-            self.out.write(f"\r{line}\x1b[K")
-            self.out.flush()
+            show(self.out, f"\r{line}\x1b[K")
         else:
-            self.out.write(f"{self.what}: {self.line(now, bar=False)}\n")
-            self.out.flush()
+            show(self.out, f"{self.what}: {self.line(now, bar=False)}\n")
 
     def line(self, now: Mapping[str, Any], bar: bool = True) -> str:
         """The line itself: ``Step k/N (p%) | loss=.. | eval_return=.. | SPS=..``."""
         step, total = now["global_step"], now["total"]
         share = min(step / max(total, 1), 1.0)
         filled = round(share * self.WIDTH)
-        cells = " [" + "█" * filled + "·" * (self.WIDTH - filled) + "]" if bar else ""
+        full, empty = self.cells
+        cells = " [" + full * filled + empty * (self.WIDTH - filled) + "]" if bar else ""
         parts = [f"Step {step}/{total} ({100 * share:.0f}%){cells}"]
         for name in ("loss", "episode_return", "eval_return"):
             if now.get(name) is not None:
@@ -376,6 +378,23 @@ class ProgressLine:
             self.notebook = display(shown, raw=True, display_id=True)
         else:
             self.notebook.update(shown, raw=True)
+
+
+def _cells(out: Any) -> str:
+    """A full cell of the bar and an empty one, of characters that the stream has."""
+    try:
+        "█·".encode(getattr(out, "encoding", None) or "utf-8")
+    except (LookupError, TypeError, ValueError):
+        return "#."
+    return "█·"
+
+
+def _is_terminal(out: Any) -> bool:
+    """Whether lines can be overwritten there; a stream that is missing, closed or can only be written to says no."""
+    try:
+        return bool(out.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _in_notebook() -> bool:
