@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from gymnasium import spaces
 
 from phalanx import _phalanx
 from phalanx._phalanx import Engine, env_spec
-from phalanx.settings import is_row, setting_text, to_count
+from phalanx.settings import is_row, nearest, setting_text, to_count
 
 #: The step limit of an environment whose rules end every episode.
 NO_LIMIT = 2**31 - 1
@@ -53,6 +54,11 @@ class Spec:
     def params(self) -> tuple[str, ...]:
         """Names of the physical constants that each environment may have its own value of."""
         return tuple(param["name"] for param in self.fields["params"])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Names of all that can be set when an environment is made."""
+        return (*self.params, *(option["name"] for option in self.fields["options"]), "max_steps")
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -102,6 +108,35 @@ def to_seed(seed: object) -> int:
     return number
 
 
+def keywords(function: Callable[..., Any]) -> list[str]:
+    """The names of what a function may be given, but need not."""
+    parameters = inspect.signature(function).parameters
+    return [name for name, one in parameters.items() if one.default is not inspect.Parameter.empty]
+
+
+def check_keywords(given: Iterable[str], own: Iterable[str], spec: Spec) -> None:
+    """Raises a `TypeError` for a keyword that is more like one of the function's own than like an environment's setting."""
+    own = list(own)
+    for name in given:
+        near = None if name in spec.settings else nearest(name, [*own, *spec.settings])
+        if near in own:
+            raise TypeError(f"unknown keyword '{name}' for {spec.id}; did you mean '{near}'?")
+
+
+def hinted(error: ValueError, given: Iterable[str], own: Iterable[str], spec: Spec, where: str) -> ValueError:
+    """What the engine said, and more where it did not know the name of a setting: it knows neither a function's own
+    keywords nor that a parameter of the environment is given elsewhere."""
+    told = str(error)
+    for name in given:
+        if not told.startswith(("unknown key", "unknown argument")) or f"'{name}'" not in told.split(";")[0]:
+            continue
+        if name in spec.settings:
+            return ValueError(f"{told.split(';')[0]}; it is a setting of {spec.id}: give it {where.format(name=name)}")
+        if (near := nearest(name, own)) and "did you mean" not in told:
+            return ValueError(f"{told.split(';')[0]}; did you mean '{near}'?")
+    return error
+
+
 def fresh_seed() -> int:
     """A seed nobody chose, far from overflow."""
     return secrets.randbits(62)
@@ -110,6 +145,8 @@ def fresh_seed() -> int:
 class Native:
     """An environment that is an `Engine`; subclasses say how it is stepped."""
 
+    #: Keywords that others of the kind take, and what to say of them.
+    foreign_keywords: ClassVar[dict[str, str]] = {}
     #: The native module; one with environments of its own knows them (`examples/custom-env`).
     native: ClassVar[Any] = _phalanx
     _engine: Engine
@@ -146,13 +183,19 @@ class Native:
             threads=None if threads is None else to_count("threads", threads),
             **choices,
         )
-        self._engine = self.native.Engine(**self._build)
-        for name, values in per_env.items():
-            try:
+        try:
+            self._engine = self.native.Engine(**self._build)
+            for name, values in per_env.items():
                 self._engine.set_param(name, values.tolist())
-            except AttributeError as error:
-                # Here it is a keyword.
+        except (AttributeError, TypeError) as error:
+            # The engine knows of no keywords.
+            for name in settings:
+                if name in self.foreign_keywords:
+                    raise TypeError(self.foreign_keywords[name]) from None
+            check_keywords(settings, keywords(type(self)), Spec(self.native.env_spec(env_id)))
+            if isinstance(error, AttributeError):
                 raise TypeError(str(error)) from None
+            raise
         return Spec(self._engine.spec())
 
     @property

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
 from phalanx import _phalanx, autotune
-from phalanx.native import to_seed
+from phalanx.native import Spec, check_keywords, keywords, to_seed
 from phalanx.settings import setting_text, to_count
 from phalanx.vector import PhalanxVectorEnv
 
@@ -122,6 +122,10 @@ def rollout(
         record=record,
     )
     if isinstance(env, str):
+        own = [*keywords(rollout), *keywords(PhalanxVectorEnv)]
+        unknown = [name for name in kwargs if name not in own]
+        if unknown:
+            check_keywords(unknown, own, Spec.of(env))
         threads_given = kwargs.get("threads") is not None
         # A chunk of steps is worth all cores, where a single step would not be.
         kwargs = {"autoreset_mode": "SameStep", "threads": _phalanx.cores(), **kwargs}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,15 @@ def setting_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         else:
             texts.append((key, setting_text(value)))
     return texts
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a mistyped one, if any is like it.
+
+    >>> nearest("gravit", ["gravity", "length"]), nearest("zzz", ["gravity"])
+    ('gravity', None)
+    """
+    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
 
 
 def own_name(env: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -24,6 +24,11 @@ class PhalanxEnv(Native, gymnasium.Env):
 
     # What is true of all: `gymnasium.make` looks at the class.
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    foreign_keywords: ClassVar[dict[str, str]] = {
+        name: f"{name} is a keyword of make_vec: a single environment has none"
+        for name in ("num_envs", "autoreset_mode", "copy", "episode_stats", "final_obs_dense", "threads")
+    }
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from phalanx import _phalanx
+from phalanx.native import Spec, hinted, keywords
 from phalanx.results import (
     AgentState,
     Config,
@@ -114,7 +115,10 @@ def create_config(
     }
     given = setting_texts({key: value for key, value in named.items() if value is not None})
     defaults = [("run.save_agent_checkpoint", "true")]
-    return Config(_phalanx.Config.create(own_name(env), agent, defaults, given + setting_texts(settings)))
+    try:
+        return Config(_phalanx.Config.create(own_name(env), agent, defaults, given + setting_texts(settings)))
+    except ValueError as error:
+        raise _with_section(error, env, settings, create_config) from None
 
 
 def create_eval_config(
@@ -135,7 +139,17 @@ def create_eval_config(
     named: dict[str, Any] = {"run.eval_rollouts": eval_rollouts, "run.seed": seed}
     if eval_max_steps is not None:
         named["run.eval_max_steps"] = eval_max_steps
-    return Config(_phalanx.Config.for_evaluation(own_name(env), agent, setting_texts({**named, **settings})))
+    try:
+        return Config(_phalanx.Config.for_evaluation(own_name(env), agent, setting_texts({**named, **settings})))
+    except ValueError as error:
+        raise _with_section(error, env, settings, create_eval_config) from None
+
+
+def _with_section(error: ValueError, env: str, given: Mapping[str, Any], function: Callable[..., Any]) -> ValueError:
+    """What was wrong, with the section that a parameter of the environment needs."""
+    if not given:
+        return error
+    return hinted(error, given, keywords(function), Spec.of(own_name(env)), "as env__{name}")
 
 
 def train_and_evaluate(

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from phalanx.native import Native, fresh_seed, to_seed
-from phalanx.settings import is_row
+from phalanx.settings import is_row, nearest
 
 
 class PhalanxVectorEnv(Native, VectorEnv):
@@ -182,6 +182,8 @@ class PhalanxVectorEnv(Native, VectorEnv):
             return tuple(self.get_param(name).tolist())
         if name in ("render", "state", "action_masks"):
             return tuple(getattr(self, name)(*args, **kwargs))
+        if not hasattr(self, name) and (near := nearest(name, self._spec.params)):
+            raise AttributeError(f"{self._spec.id} has no attribute '{name}'; did you mean '{near}'?")
         value = getattr(self, name)
         if callable(value):
             raise AttributeError(f"'{name}' is for all environments together: call it on the vector environment itself")
@@ -190,8 +192,8 @@ class PhalanxVectorEnv(Native, VectorEnv):
     def set_attr(self, name: str, values: Any) -> None:
         """Sets a parameter: one value for all environments, or a list or tuple with one for each."""
         if name not in self._spec.params:
-            known = ", ".join(self._spec.params) or "none"
-            raise AttributeError(f"{self._spec.id} has no parameter '{name}' (known: {known})")
+            # The engine knows the nearest one.
+            self._engine.param(name)
         if is_row(values) and len(values) != self.num_envs:
             raise ValueError(f"there are {len(values)} values of {name}, but {self.num_envs} are needed")
         self.set_param(name, values)
