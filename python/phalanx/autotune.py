@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from phalanx import _phalanx
 from phalanx.native import Spec, hinted, keywords
-from phalanx.settings import own_name, setting_texts, tell, to_count
+from phalanx.settings import demand, own_name, setting_texts, tell, to_count
 
 __all__ = ["cache_path", "clear_cache", "suggest_scan_chunk_size", "tune"]
 
@@ -99,6 +101,13 @@ def tuned_by(
     **settings: Any,
 ) -> dict[str, Any]:
     """As :func:`tune`, with the native module that knows the environment."""
+    demand("agent", agent, str, "the name of an agent or of a policy")
+    if time_budget is not None:
+        demand("time_budget", time_budget, (int, float, np.number), "a number of seconds, or None")
+        if not 0 <= time_budget < 2**32:
+            raise ValueError(f"time_budget is {time_budget}, but must be a number of seconds from 0, or None")
+    if params is not None:
+        demand("params", params, Mapping, "a dict")
     try:
         found = native.suggest(
             to_count("num_envs", num_envs),

@@ -6,7 +6,7 @@ import inspect
 import json
 import operator
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from phalanx import _phalanx
 from phalanx._phalanx import Engine, env_spec
-from phalanx.settings import is_row, nearest, setting_text, to_count
+from phalanx.settings import demand, is_row, nearest, setting_text, to_count, to_numbers, to_texts, to_whole
 
 #: The step limit of an environment whose rules end every episode.
 NO_LIMIT = 2**31 - 1
@@ -137,6 +137,23 @@ def hinted(error: ValueError, given: Iterable[str], own: Iterable[str], spec: Sp
     return error
 
 
+def check_id(env_id: Any) -> None:
+    """Raises a `TypeError` for what is no name of an environment."""
+    demand("env_id", env_id, str, "the name of an environment, such as 'CartPole-v1'")
+
+
+def check_options(options: Any) -> None:
+    """Raises a `TypeError` for what are no options of a reset."""
+    demand("options", options, (Mapping, type(None)), "a dict or None")
+
+
+def ragged(error: ValueError, spec: Spec) -> ValueError:
+    """What is wrong with actions that are no array, of which NumPy speaks in words of its own."""
+    if "setting an array element with a sequence" not in str(error):
+        return error
+    return ValueError(f"the actions of {spec.id} are lists of different lengths, but must be an array of numbers")
+
+
 def fresh_seed() -> int:
     """A seed nobody chose, far from overflow."""
     return secrets.randbits(62)
@@ -164,22 +181,22 @@ class Native:
         threads: int | None,
         **choices: Any,
     ) -> Spec:
+        check_id(env_id)
+        demand("safety", choices["safety"], str, "'enforce', 'penalize', 'monitor' or 'off'")
         texts: list[tuple[str, str]] = []
         per_env: dict[str, Any] = {}
         for name, value in settings.items():
             if is_row(value) and np.ndim(value) == 1:
-                per_env[name] = np.asarray(value, np.float64)
+                per_env[name] = to_numbers(name, value)
             else:
                 texts.append((name, setting_text(value)))
         if max_episode_steps is not None:
-            texts.append(("max_steps", str(operator.index(max_episode_steps))))
-        if isinstance(constraints, str):
-            constraints = [constraints]
+            texts.append(("max_steps", str(to_whole("max_episode_steps", max_episode_steps))))
         self._build = dict(
             id=env_id,
             num_envs=to_count("num_envs", num_envs),
             settings=texts,
-            constraints=list(constraints),
+            constraints=to_texts("constraints", constraints, "a list of texts such as 'temperature<=350:soft'"),
             threads=None if threads is None else to_count("threads", threads),
             **choices,
         )
@@ -217,7 +234,7 @@ class Native:
 
         Environments that were never reset are reset first, so that what follows is as random as after a reset.
         """
-        rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
+        rows = np.atleast_2d(to_numbers("states", states))
         needed = (self._build["num_envs"], len(self.state_names))
         if rows.shape != needed:
             raise ValueError(f"the array of states has shape {rows.shape}, but {needed} is needed")
@@ -229,7 +246,7 @@ class Native:
 
     def set_param(self, name: str, values: npt.ArrayLike) -> None:
         """Sets a physical constant: one value for all environments, or one for each."""
-        self._engine.set_param(name, np.atleast_1d(np.asarray(values, np.float64)).tolist())
+        self._engine.set_param(name, np.atleast_1d(to_numbers(name, values)).tolist())
 
     def snapshot(self) -> bytes:
         """Everything needed to go on from here: states, random streams, step counts, parameters."""
@@ -242,7 +259,10 @@ class Native:
         """
         if not isinstance(snapshot, bytes):
             # Not `bytes(5)`, which is five zeros.
-            snapshot = memoryview(snapshot).tobytes()
+            try:
+                snapshot = memoryview(snapshot).tobytes()
+            except TypeError:
+                raise TypeError(f"the snapshot is {snapshot!r}, but must be bytes-like, of snapshot()") from None
         self._engine.restore(snapshot, self._flags(mask))
 
     def _flags(self, mask: npt.ArrayLike | None) -> list[bool] | None:

@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.native import Native, Spec, fresh_seed, to_seed
+from phalanx.native import Native, Spec, check_id, check_options, fresh_seed, to_seed
+from phalanx.settings import to_flag
 
 
 class PhalanxEnv(Native, gymnasium.Env):
@@ -48,7 +49,8 @@ class PhalanxEnv(Native, gymnasium.Env):
         """
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
-        truncates = time_limit or max_episode_steps is not None
+        check_id(env_id)
+        truncates = to_flag("time_limit", time_limit) or max_episode_steps is not None
         if not truncates:
             # Gymnasium keeps the registered limit; environments that show how much of it is used up must know it.
             max_episode_steps = Spec(self.native.env_spec(env_id)).max_episode_steps
@@ -79,6 +81,7 @@ class PhalanxEnv(Native, gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
         """Starts an episode: of the stream of `seed`, or the next one of the stream there is."""
+        check_options(options)
         number = None if seed is None else to_seed(seed)
         begun = self._engine.reset_one(fresh_seed() if number is None and self._engine.needs_seed else number)
         # Last, since the engine may have refused.

@@ -14,13 +14,14 @@ interrupted in its midst is undone: the run can go on from where it began.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
+
+import numpy as np
 
 from phalanx import _phalanx
 from phalanx.native import Spec, hinted, keywords
@@ -33,7 +34,7 @@ from phalanx.results import (
     TrainingResults,
     read_checkpoint,
 )
-from phalanx.settings import own_name, setting_texts, show, to_count
+from phalanx.settings import demand, own_name, setting_texts, show, to_count, to_flag, to_path
 from phalanx.settings import tell as tell_user
 
 __all__ = [
@@ -98,6 +99,7 @@ def create_config(
     ...
     ValueError: unknown key 'learning_rat' for agent dqn; did you mean 'learning_rate'...
     """
+    demand("agent", agent, str, "the name of an agent")
     if wandb_enabled:
         raise ValueError(
             "wandb_enabled is True, but Phalanx does not upload: log__tensorboard=True writes event files that "
@@ -111,7 +113,7 @@ def create_config(
         "run.eval_frequency": eval_frequency,
         "run.eval_rollouts": eval_rollouts,
         "run.seed": seed,
-        "run.auto_tune": True if auto_tune else None,
+        "run.auto_tune": True if to_flag("auto_tune", auto_tune) else None,
     }
     given = setting_texts({key: value for key, value in named.items() if value is not None})
     defaults = [("run.save_agent_checkpoint", "true")]
@@ -136,6 +138,7 @@ def create_eval_config(
     >>> 15 < phalanx.evaluate(config).mean_return < 30
     True
     """
+    demand("agent", agent, str, "the name of an agent or of a policy")
     named: dict[str, Any] = {"run.eval_rollouts": eval_rollouts, "run.seed": seed}
     if eval_max_steps is not None:
         named["run.eval_max_steps"] = eval_max_steps
@@ -181,12 +184,14 @@ def train_and_evaluate(
     _check_config(config)
     if resume_from is not None and not isinstance(resume_from, AgentState):
         resume_from = AgentState.load(resume_from)
+    # Also where it is not used.
+    root, run_dir = _text("root", root), _text("run_dir", run_dir)
     if run_dir is not None:
         root = None
     with _shown(progress, config) as callback:
-        tell = None if progress is False else tell_user
+        tell = None if not progress else tell_user
         trained, raised = _phalanx.train(
-            config._native, _text(root), _text(run_dir), _native(resume_from), _threads(threads), callback, tell
+            config._native, root, run_dir, _native(resume_from), _threads(threads), callback, tell
         )
     return _ended(trained, raised)
 
@@ -203,13 +208,14 @@ def resume(
     With more ``total_timesteps`` than its settings say it becomes a run of that length: rates that fall with the length
     rise again, so that it comes to other bits than one that was so long from the start.
     """
-    config, _ = _phalanx.read_run(os.fspath(run))
+    run = to_path("run", run)
+    config, _ = _phalanx.read_run(run)
     steps_per_env = None
     if total_timesteps is not None:
         config = config.replaced([("run.total_timesteps", str(to_count("total_timesteps", total_timesteps)))])
         steps_per_env = Config(config).run.steps_per_env
     with _shown(progress, Config(config)) as callback:
-        trained, raised = _phalanx.resume_run(os.fspath(run), steps_per_env, _threads(threads), callback)
+        trained, raised = _phalanx.resume_run(run, steps_per_env, _threads(threads), callback)
     return _ended(trained, raised)
 
 
@@ -244,7 +250,7 @@ def evaluate(
     if checkpoint is not None:
         agent_state = _agent_of(checkpoint)
     found = _phalanx.evaluate_agent(
-        config._native, _native(agent_state), return_episodes, _text(root) if save_episodes else None
+        config._native, _native(agent_state), return_episodes, to_path("root", root) if save_episodes else None
     )
     episodes = found.pop("episodes")
     folder = found.pop("run_dir")
@@ -259,7 +265,7 @@ def evaluate(
 
 def _agent_of(place: FilePath) -> AgentState:
     """The agent of a file, or the one of a run that went furthest."""
-    if not Path(place).is_dir():
+    if not Path(to_path("checkpoint", place)).is_dir():
         return AgentState.load(place)
     return read_checkpoint(place, None)
 
@@ -282,8 +288,8 @@ def _native(agent_state: AgentState | None) -> _phalanx.AgentState | None:
     return agent_state._native
 
 
-def _text(path: FilePath | None) -> str | None:
-    return None if path is None else os.fspath(path)
+def _text(name: str, path: FilePath | None) -> str | None:
+    return None if path is None else to_path(name, path)
 
 
 def _threads(threads: int | None) -> int | None:
@@ -306,6 +312,7 @@ class _Nothing:
 def _shown(progress: Progress, config: Config) -> ProgressLine | _Nothing:
     if callable(progress):
         return _Nothing(progress)
+    demand("progress", progress, (bool, np.bool_), "True, False or a function")
     return ProgressLine(f"{config.agent.name} on {config.env.name}") if progress else _Nothing(None)
 
 
@@ -394,13 +401,13 @@ class ProgressLine:
             self.notebook.update(shown, raw=True)
 
 
-def _cells(out: Any) -> str:
+def _cells(out: Any) -> tuple[str, str]:
     """A full cell of the bar and an empty one, of characters that the stream has."""
     try:
         "█·".encode(getattr(out, "encoding", None) or "utf-8")
     except (LookupError, TypeError, ValueError):
-        return "#."
-    return "█·"
+        return "#", "."
+    return "█", "·"
 
 
 def _is_terminal(out: Any) -> bool:
