@@ -78,10 +78,10 @@ def rollout(
 
     `env` is an id, for `num_envs` fresh environments (1 if not given) with the keywords of `make_vec`; or a vector
     environment, which goes on from where it is. `record=True` returns all arrays, otherwise there are statistics only,
-    which is much faster under a policy. It and `actions` need the mode SameStep, which environments that are made here
-    have; one that is given must have been made with it. `policy` is `random` if neither a policy nor actions are
-    given. Ctrl-C is heard within a second. Actions are all checked before the first step is made, but for whether a move is legal, which shows when
-    it is its turn: then all steps before it are undone.
+    which is much faster under a policy. `record=True` and `actions` need the mode SameStep, which environments that
+    are made here have; one that is given must have been made with it. `policy` is `random` if neither a policy nor
+    actions are given. Ctrl-C is heard within a second. Actions are all checked before the first step is made, but for
+    whether a move is legal, which shows when it is its turn: then all steps before it are undone.
 
     `tile` is how many environments of `ARC-v0`, whose steps go by rows, make the steps of a chunk together under a policy
     (a multiple of 16, 128 if not given). `auto_tune` finds the chunk size and the tile that are fastest here, and the
