@@ -115,7 +115,7 @@ def keywords(function: Callable[..., Any]) -> list[str]:
 
 
 def check_keywords(given: Iterable[str], own: Iterable[str], spec: Spec) -> None:
-    """Raises a `TypeError` for a keyword that is more like one of the function's own than like an environment's setting."""
+    """Raises a `TypeError` for a keyword that is more like one of the function's own than like a setting."""
     own = list(own)
     for name in given:
         near = None if name in spec.settings else nearest(name, [*own, *spec.settings])

@@ -44,8 +44,8 @@ def check_vector_env(
     episode is terminated or truncated alone); the modes, what begins an episode, partial resets (C1 to C3), and what
     `counter` counts (C6); infos and their masks, lengths of episodes (D1 to D4); seeds, streams, the space's own random
     numbers (E1, E2, E3, E5; of E4 that an environment does not depend on its place or its neighbours). Arrays must be
-    writable and a step's own (H2, N1). First observations may be fixed; another seed must then show in what follows, unless
-    nothing is drawn at all.
+    writable and a step's own (H2, N1). First observations may be fixed; another seed must then show in what follows,
+    unless nothing is drawn at all.
 
     Not checked, since no call from outside shows it or `make` has no say in it: type stubs (A7), a step with both flags
     set (B3), what clips (B5), the wrappers of others (C4: they look at the metadata of A3), last observations in one array
@@ -56,7 +56,7 @@ def check_vector_env(
     >>> check_vector_env(make, attribute="gravity", counter="num_steps")
     """
     if not callable(make):
-        raise TypeError(f"make is a {type(make).__name__}, but must be a function from an autoreset mode to an environment")
+        raise TypeError(f"make is a {type(make).__name__}, but must be a function from an autoreset mode")
     for mode in AutoresetMode:
         env = make(mode)
         try:
@@ -350,7 +350,8 @@ def _check_masks(env: VectorEnv, steps: int, seed: int) -> None:
     for _ in range(steps):
         _, _, terminations, truncations, info = env.step(_sample(env, info))
         if (terminations | truncations).any():
-            _raises(ResetNeeded, lambda: env.step(_sample(env, info)), "C3: stepping an environment whose episode has ended")
+            what = "C3: stepping an environment whose episode has ended"
+            _raises(ResetNeeded, lambda: env.step(_sample(env, info)), what)
             break
 
 
