@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from phalanx import _phalanx
-from phalanx.settings import own_name, setting_texts, tell, to_count
+from phalanx.native import Spec, hinted, keywords
+from phalanx.settings import demand, own_name, setting_texts, tell, to_count
 
 __all__ = ["cache_path", "clear_cache", "suggest_scan_chunk_size", "tune"]
 
@@ -98,18 +101,29 @@ def tuned_by(
     **settings: Any,
 ) -> dict[str, Any]:
     """As :func:`tune`, with the native module that knows the environment."""
-    found = native.suggest(
-        to_count("num_envs", num_envs),
-        own_name(env),
-        agent,
-        None if buffer_size is None else to_count("buffer_size", buffer_size),
-        force_revalidate,
-        None if threads is None else to_count("threads", threads),
-        time_budget,
-        setting_texts(params or {}),
-        setting_texts(settings),
-        tell if verbose else None,
-    )
+    demand("agent", agent, str, "the name of an agent or of a policy")
+    if time_budget is not None:
+        demand("time_budget", time_budget, (int, float, np.number), "a number of seconds, or None")
+        if not 0 <= time_budget < 2**32:
+            raise ValueError(f"time_budget is {time_budget}, but must be a number of seconds from 0, or None")
+    if params is not None:
+        demand("params", params, Mapping, "a dict")
+    try:
+        found = native.suggest(
+            to_count("num_envs", num_envs),
+            own_name(env),
+            agent,
+            None if buffer_size is None else to_count("buffer_size", buffer_size),
+            force_revalidate,
+            None if threads is None else to_count("threads", threads),
+            time_budget,
+            setting_texts(params or {}),
+            setting_texts(settings),
+            tell if verbose else None,
+        )
+    except ValueError as error:
+        spec = Spec(native.env_spec(own_name(env)))
+        raise hinted(error, settings, keywords(tune), spec, "by params={{{name!r}: ...}}") from None
     return dict(json.loads(found))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from phalanx.settings import demand
 
 
 def row(infos: dict[str, Any], env: int) -> dict[str, Any]:
@@ -28,6 +30,7 @@ def row(infos: dict[str, Any], env: int) -> dict[str, Any]:
 
 def check_finals(env: Any, who: str) -> None:
     """Raises a `ValueError` unless last observations are where Gymnasium puts them in the mode SameStep."""
+    demand(f"the environment of {who}", env, VectorEnv, "a vector environment")
     if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
         raise ValueError(f"{who} needs an environment with autoreset_mode='SameStep'")
     check_sparse(env, who)
@@ -35,5 +38,6 @@ def check_finals(env: Any, who: str) -> None:
 
 def check_sparse(env: Any, who: str) -> None:
     """Raises a `ValueError` if an environment of ours has no `final_obs`."""
+    demand(f"the environment of {who}", env, VectorEnv, "a vector environment")
     if getattr(env.unwrapped, "_build", {}).get("dense_finals"):
         raise ValueError(f"{who} needs info['final_obs'], which an environment with final_obs_dense=True has not")

@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+import threading
 import time
 import tracemalloc
 import warnings
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phalanx import _phalanx
-from phalanx.settings import to_count
+from phalanx.settings import demand, tell, to_count, to_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -72,14 +73,25 @@ def benchmark_function(
     """
     if not callable(func):
         raise TypeError(f"func is a {type(func).__name__}, but must be callable without arguments")
-    if iterations < 1 or warmup < 0:
-        raise ValueError(f"iterations is {iterations} and warmup {warmup}, but must be at least 1 and 0")
-    stored = json.dumps(metadata, default=str)
+    iterations, warmup = to_count("iterations", iterations), to_whole("warmup", warmup)
+    if warmup < 0:
+        raise ValueError(f"warmup is {warmup}, but must be a whole number from 0")
+    demand("name", name, str, "a text")
+    demand("category", category, str, "a text")
+    stored = json.dumps({key: _stored(key, value) for key, value in metadata.items()})
     result: Result = json.loads(_phalanx.benchmark(func, name, category, iterations, warmup, stored))
     peak, current = _traced(func)
     for key, extra in (("memory_peak_mb", peak), ("memory_current_mb", current)):
         result[key] = (result[key] or 0.0) + extra / MIB
     return result
+
+
+def _stored(key: str, value: Any) -> Any:
+    """Metadata as JSON has it, which knows no infinity."""
+    try:
+        return json.loads(json.dumps(value, default=str, allow_nan=False))
+    except ValueError:
+        raise ValueError(f"the metadata {key} is {value!r}, but must be what JSON can store") from None
 
 
 def _traced(func: Callable[[], object]) -> tuple[int, int]:
@@ -240,10 +252,15 @@ class BenchmarkSuite:
 
     def compare_baseline(self, path: FilePath | None = None) -> dict[str, dict[str, Any]]:
         """The results against the baseline, by name (see :func:`compare`)."""
-        stored = json.loads(self._baseline(path).read_text())
-        here = self.report()["system_info"]["fingerprint"]
-        same_machine = stored["system_info"].get("fingerprint") == here
-        return compare(stored["results"], self.results, same_machine=same_machine)
+        file = self._baseline(path)
+        try:
+            stored = json.loads(file.read_text())
+            before, machine = stored["results"], stored["system_info"].get("fingerprint")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{file} is damaged, or no baseline that save_baseline has written ({what})") from error
+        same_machine = machine == self.report()["system_info"]["fingerprint"]
+        return compare(before, self.results, same_machine=same_machine)
 
     def print_summary(self) -> None:
         """A line for each result, and what could be better."""
@@ -384,7 +401,9 @@ def run_suite(
     arguments += [] if verbose else ["--quiet"]
     exit_code, printed, told = _run(arguments, verbose)
     if not printed.strip():
-        why = f": {told.strip()}" if told.strip() else ""
+        # The last line says what was wrong; those before it how far it had come.
+        last = told.strip().splitlines()[-1:]
+        why = f": {last[0]}" if last else ""
         # What was asked for is wrong, or what was done failed.
         kind = ValueError if exit_code == 2 else RuntimeError
         raise kind(f"the suite ended with exit code {exit_code}{why}")
@@ -392,11 +411,29 @@ def run_suite(
 
 
 def _run(arguments: Sequence[str], verbose: bool) -> tuple[int, str, str]:
-    """Runs the command: its exit code, and what it printed. Ctrl-C ends it; half a second is left for records."""
-    errors = None if verbose else subprocess.PIPE
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+    """Runs the command: its exit code, and what it printed. Ctrl-C ends it; half a second is left for records.
+
+    What it tells is told again if `verbose`: through Python, so that notebooks show it.
+    """
+    told: list[str] = []
+    reading, writing = os.pipe()
+
+    def listen() -> None:
+        with open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                told.append(line)
+                if verbose:
+                    tell(line)
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=writing, text=True)
+    finally:
+        os.close(writing)
+    with process:
         try:
-            printed, told = process.communicate()
+            printed, _ = process.communicate()
         except KeyboardInterrupt:
             # In a terminal it has heard Ctrl-C itself; where only this process was meant, it has not.
             for seconds, end in ((0.1, process.send_signal), (0.5, lambda _: process.kill())):
@@ -409,4 +446,6 @@ def _run(arguments: Sequence[str], verbose: bool) -> tuple[int, str, str]:
         except BaseException:
             process.kill()
             raise
-    return process.returncode, printed, told or ""
+    # A process that it has left behind may keep the pipe open.
+    listener.join(1.0)
+    return process.returncode, printed, "".join(told)

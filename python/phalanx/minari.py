@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import minari
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from minari.data_collector import EpisodeBuffer
-from minari.storage.datasets_root_dir import get_dataset_path
 
 from phalanx.infos import check_sparse
 from phalanx.native import Spec
 from phalanx.rollout import RolloutResult, rollout
-from phalanx.settings import own_name
+from phalanx.settings import demand, missing, own_name, to_mode
 from phalanx.vector import PhalanxVectorEnv
+
+try:
+    import minari
+    from minari.data_collector import EpisodeBuffer
+    from minari.storage.datasets_root_dir import get_dataset_path
+except ModuleNotFoundError as error:
+    raise missing("phalanx.minari", "Minari", "minari", error) from error
 
 
 #: What Minari calls the policies that data may come from. Other words are no fault, but nobody can sort by them.
@@ -36,7 +40,7 @@ class EpisodeRecorder:
     """
 
     def __init__(self, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        self.mode = AutoresetMode(autoreset_mode)
+        self.mode = to_mode(autoreset_mode)
         if self.mode == AutoresetMode.DISABLED:
             raise ValueError("autoreset_mode is Disabled, but must be NextStep or SameStep to record episodes")
         self.finished: list[EpisodeBuffer] = []
@@ -143,6 +147,8 @@ def export(
     >>> dataset.total_episodes == recorded.episodes
     True
     """
+    demand("dataset_id", dataset_id, str, "a name such as 'phalanx/cartpole-random-v0'")
+    demand("env_id", env_id, str, "the name of an environment, such as 'CartPole-v1'")
     if not re.search(r"-v\d+$", dataset_id):
         raise ValueError(f"the dataset id is {dataset_id!r}, but must end in a version, such as -v0")
     if not QUALITIES & set(re.split(r"[/_-]", dataset_id)):

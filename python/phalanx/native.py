@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from gymnasium import spaces
 
 from phalanx import _phalanx
 from phalanx._phalanx import Engine, env_spec
-from phalanx.settings import is_row, setting_text, to_count
+from phalanx.settings import demand, is_row, nearest, setting_text, to_count, to_numbers, to_texts, to_whole
 
 #: The step limit of an environment whose rules end every episode.
 NO_LIMIT = 2**31 - 1
@@ -53,6 +54,11 @@ class Spec:
     def params(self) -> tuple[str, ...]:
         """Names of the physical constants that each environment may have its own value of."""
         return tuple(param["name"] for param in self.fields["params"])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Names of all that can be set when an environment is made."""
+        return (*self.params, *(option["name"] for option in self.fields["options"]), "max_steps")
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -102,6 +108,52 @@ def to_seed(seed: object) -> int:
     return number
 
 
+def keywords(function: Callable[..., Any]) -> list[str]:
+    """The names of what a function may be given, but need not."""
+    parameters = inspect.signature(function).parameters
+    return [name for name, one in parameters.items() if one.default is not inspect.Parameter.empty]
+
+
+def check_keywords(given: Iterable[str], own: Iterable[str], spec: Spec) -> None:
+    """Raises a `TypeError` for a keyword that is more like one of the function's own than like a setting."""
+    own = list(own)
+    for name in given:
+        near = None if name in spec.settings else nearest(name, [*own, *spec.settings])
+        if near in own:
+            raise TypeError(f"unknown keyword '{name}' for {spec.id}; did you mean '{near}'?")
+
+
+def hinted(error: ValueError, given: Iterable[str], own: Iterable[str], spec: Spec, where: str) -> ValueError:
+    """What the engine said, and more where it did not know the name of a setting: it knows neither a function's own
+    keywords nor that a parameter of the environment is given elsewhere."""
+    told = str(error)
+    for name in given:
+        if not told.startswith(("unknown key", "unknown argument")) or f"'{name}'" not in told.split(";")[0]:
+            continue
+        if name in spec.settings:
+            return ValueError(f"{told.split(';')[0]}; it is a setting of {spec.id}: give it {where.format(name=name)}")
+        if (near := nearest(name, own)) and "did you mean" not in told:
+            return ValueError(f"{told.split(';')[0]}; did you mean '{near}'?")
+    return error
+
+
+def check_id(env_id: Any) -> None:
+    """Raises a `TypeError` for what is no name of an environment."""
+    demand("env_id", env_id, str, "the name of an environment, such as 'CartPole-v1'")
+
+
+def check_options(options: Any) -> None:
+    """Raises a `TypeError` for what are no options of a reset."""
+    demand("options", options, (Mapping, type(None)), "a dict or None")
+
+
+def ragged(error: ValueError, spec: Spec) -> ValueError:
+    """What is wrong with actions that are no array, of which NumPy speaks in words of its own."""
+    if "setting an array element with a sequence" not in str(error):
+        return error
+    return ValueError(f"the actions of {spec.id} are lists of different lengths, but must be an array of numbers")
+
+
 def fresh_seed() -> int:
     """A seed nobody chose, far from overflow."""
     return secrets.randbits(62)
@@ -110,6 +162,8 @@ def fresh_seed() -> int:
 class Native:
     """An environment that is an `Engine`; subclasses say how it is stepped."""
 
+    #: Keywords that others of the kind take, and what to say of them.
+    foreign_keywords: ClassVar[dict[str, str]] = {}
     #: The native module; one with environments of its own knows them (`examples/custom-env`).
     native: ClassVar[Any] = _phalanx
     _engine: Engine
@@ -127,32 +181,38 @@ class Native:
         threads: int | None,
         **choices: Any,
     ) -> Spec:
+        check_id(env_id)
+        demand("safety", choices["safety"], str, "'enforce', 'penalize', 'monitor' or 'off'")
         texts: list[tuple[str, str]] = []
         per_env: dict[str, Any] = {}
         for name, value in settings.items():
             if is_row(value) and np.ndim(value) == 1:
-                per_env[name] = np.asarray(value, np.float64)
+                per_env[name] = to_numbers(name, value)
             else:
                 texts.append((name, setting_text(value)))
         if max_episode_steps is not None:
-            texts.append(("max_steps", str(operator.index(max_episode_steps))))
-        if isinstance(constraints, str):
-            constraints = [constraints]
+            texts.append(("max_steps", str(to_whole("max_episode_steps", max_episode_steps))))
         self._build = dict(
             id=env_id,
             num_envs=to_count("num_envs", num_envs),
             settings=texts,
-            constraints=list(constraints),
+            constraints=to_texts("constraints", constraints, "a list of texts such as 'temperature<=350:soft'"),
             threads=None if threads is None else to_count("threads", threads),
             **choices,
         )
-        self._engine = self.native.Engine(**self._build)
-        for name, values in per_env.items():
-            try:
+        try:
+            self._engine = self.native.Engine(**self._build)
+            for name, values in per_env.items():
                 self._engine.set_param(name, values.tolist())
-            except AttributeError as error:
-                # Here it is a keyword.
+        except (AttributeError, TypeError) as error:
+            # The engine knows of no keywords.
+            for name in settings:
+                if name in self.foreign_keywords:
+                    raise TypeError(self.foreign_keywords[name]) from None
+            check_keywords(settings, keywords(type(self)), Spec(self.native.env_spec(env_id)))
+            if isinstance(error, AttributeError):
                 raise TypeError(str(error)) from None
+            raise
         return Spec(self._engine.spec())
 
     @property
@@ -174,7 +234,7 @@ class Native:
 
         Environments that were never reset are reset first, so that what follows is as random as after a reset.
         """
-        rows = np.atleast_2d(np.ascontiguousarray(states, np.float64))
+        rows = np.atleast_2d(to_numbers("states", states))
         needed = (self._build["num_envs"], len(self.state_names))
         if rows.shape != needed:
             raise ValueError(f"the array of states has shape {rows.shape}, but {needed} is needed")
@@ -186,7 +246,7 @@ class Native:
 
     def set_param(self, name: str, values: npt.ArrayLike) -> None:
         """Sets a physical constant: one value for all environments, or one for each."""
-        self._engine.set_param(name, np.atleast_1d(np.asarray(values, np.float64)).tolist())
+        self._engine.set_param(name, np.atleast_1d(to_numbers(name, values)).tolist())
 
     def snapshot(self) -> bytes:
         """Everything needed to go on from here: states, random streams, step counts, parameters."""
@@ -199,7 +259,10 @@ class Native:
         """
         if not isinstance(snapshot, bytes):
             # Not `bytes(5)`, which is five zeros.
-            snapshot = memoryview(snapshot).tobytes()
+            try:
+                snapshot = memoryview(snapshot).tobytes()
+            except TypeError:
+                raise TypeError(f"the snapshot is {snapshot!r}, but must be bytes-like, of snapshot()") from None
         self._engine.restore(snapshot, self._flags(mask))
 
     def _flags(self, mask: npt.ArrayLike | None) -> list[bool] | None:

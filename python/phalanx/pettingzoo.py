@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
-from pettingzoo import AECEnv
-from pettingzoo.utils.agent_selector import AgentSelector
 
+from phalanx.settings import missing
 from phalanx.single import PhalanxEnv
+
+try:
+    from pettingzoo import AECEnv
+    from pettingzoo.utils.agent_selector import AgentSelector
+except ModuleNotFoundError as error:
+    raise missing("phalanx.pettingzoo", "PettingZoo", "pettingzoo", error) from error
 
 AGENTS = ["player_1", "player_2"]
 
@@ -43,9 +48,11 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         self.action_spaces = {name: spaces.Discrete(9) for name in AGENTS}
 
     def observation_space(self, agent: str) -> spaces.Dict:
+        _check_agent(agent)
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
+        _check_agent(agent)
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
@@ -61,8 +68,8 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         self.agent_selection = self._selector.reset()
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
-        if agent not in AGENTS:
-            raise ValueError(f"there is no agent {agent!r}, only {' and '.join(AGENTS)}")
+        _check_agent(agent)
+        self._check_begun()
         own = 1 if agent == AGENTS[0] else 2
         # Rows of ours are columns of theirs, so that square i is cell (i % 3, i // 3).
         board = self._cells.reshape(3, 3)
@@ -72,8 +79,7 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         return {"observation": planes.transpose(1, 0, 2), "action_mask": mask.astype(np.int8)}
 
     def step(self, action: int | None) -> None:
-        if not hasattr(self, "agent_selection"):
-            raise RuntimeError("the game has not begun: call reset first")
+        self._check_begun()
         if self.terminations[self.agent_selection] or self.truncations[self.agent_selection]:
             self._was_dead_step(action)
             return
@@ -97,11 +103,26 @@ class TicTacToe(AECEnv):  # type: ignore[misc]
         self.agent_selection = self._selector.next()
         self._accumulate_rewards()
 
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """What the agent to move sees, and what it has come to."""
+        self._check_begun()
+        told: tuple[Any, float, bool, bool, dict[str, Any]] = super().last(observe)
+        return told
+
+    def _check_begun(self) -> None:
+        if not hasattr(self, "agent_selection"):
+            raise RuntimeError("the game has not begun: call reset first")
+
     def render(self) -> npt.NDArray[np.uint8] | None:
         return None if self.render_mode is None else self._game.render()
 
     def close(self) -> None:
         self._game.close()
+
+
+def _check_agent(agent: Any) -> None:
+    if agent not in AGENTS:
+        raise ValueError(f"there is no agent {agent!r}, only {' and '.join(AGENTS)}")
 
 
 def _square(action: Any) -> int:

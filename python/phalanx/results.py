@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx import _phalanx
-from phalanx.settings import setting_texts
+from phalanx.settings import setting_texts, to_path
 
 __all__ = [
     "AgentState",
@@ -122,7 +122,7 @@ class Config:
     @classmethod
     def load(cls, path: FilePath, **settings: Any) -> Config:
         """The configuration of a TOML file, with ``settings`` over it."""
-        return cls(_phalanx.Config.load(os.fspath(path), setting_texts(settings)))
+        return cls(_phalanx.Config.load(to_path("path", path), setting_texts(settings)))
 
     @classmethod
     def _unpickled(cls, text: str) -> Config:
@@ -188,11 +188,11 @@ class AgentState:
     @classmethod
     def load(cls, path: FilePath) -> AgentState:
         """Read a checkpoint."""
-        return cls(_phalanx.AgentState.load(os.fspath(path)))
+        return cls(_phalanx.AgentState.load(to_path("path", path)))
 
     def save(self, path: FilePath) -> None:
         """Write it as a safetensors file."""
-        self._native.save(os.fspath(path))
+        self._native.save(to_path("path", path))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Its arrays by name: weights, optimiser, buffers, environments."""
@@ -300,12 +300,12 @@ class TrainingResults:
 
     def save(self, folder: FilePath) -> None:
         """Write a run's folder, which must not be there yet: settings, results and the agent."""
-        self._native.save(os.fspath(folder))
+        self._native.save(to_path("folder", folder))
 
     @classmethod
     def load(cls, folder: FilePath) -> TrainingResults:
         """Read the folder of a run that came to its end and stored its agent."""
-        return cls._of(_phalanx.Trained.load(os.fspath(folder)))
+        return cls._of(_phalanx.Trained.load(to_path("folder", folder)))
 
     @classmethod
     def _unpickled(cls, agent_state: AgentState, config: Config, *rest: Any) -> TrainingResults:
@@ -414,7 +414,7 @@ class Run:
 
 def read_checkpoint(run: FilePath, name: str | None) -> AgentState:
     """A checkpoint of a run; without a name, the one that went furthest."""
-    state = _phalanx.read_checkpoint(os.fspath(run), name)
+    state = _phalanx.read_checkpoint(to_path("run", run), name)
     if state is None:
         raise FileNotFoundError(f"{os.fspath(run)} has stored no checkpoint")
     return AgentState(state)
@@ -422,7 +422,7 @@ def read_checkpoint(run: FilePath, name: str | None) -> AgentState:
 
 def load_run(path: FilePath) -> Run:
     """Read a run back from its folder; results or an agent that are there but damaged are a `ValueError`."""
-    folder = Path(path)
+    folder = Path(to_path("path", path))
     config, metadata = _phalanx.read_run(os.fspath(folder))
     trained = _phalanx.read_results(os.fspath(folder))
     results = None if trained is None else TrainingResults._of(trained)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
 from phalanx import _phalanx, autotune
-from phalanx.native import to_seed
-from phalanx.settings import setting_text, to_count
+from phalanx.native import Spec, check_keywords, keywords, ragged, to_seed
+from phalanx.settings import demand, setting_text, to_count, to_flag
 from phalanx.vector import PhalanxVectorEnv
 
 
@@ -78,9 +78,10 @@ def rollout(
 
     `env` is an id, for `num_envs` fresh environments (1 if not given) with the keywords of `make_vec`; or a vector
     environment, which goes on from where it is. `record=True` returns all arrays, otherwise there are statistics only,
-    which is much faster under a policy. `policy` is `random` if neither a policy nor actions are given. Ctrl-C is heard
-    within a second. Actions are all checked before the first step is made, but for whether a move is legal, which shows when
-    it is its turn: then all steps before it are undone.
+    which is much faster under a policy. `record=True` and `actions` need the mode SameStep, which environments that
+    are made here have; one that is given must have been made with it. `policy` is `random` if neither a policy nor
+    actions are given. Ctrl-C is heard within a second. Actions are all checked before the first step is made, but for
+    whether a move is legal, which shows when it is its turn: then all steps before it are undone.
 
     `tile` is how many environments of `ARC-v0`, whose steps go by rows, make the steps of a chunk together under a policy
     (a multiple of 16, 128 if not given). `auto_tune` finds the chunk size and the tile that are fastest here, and the
@@ -102,6 +103,11 @@ def rollout(
     """
     if actions is not None and (policy is not None or policy_args is not None):
         raise TypeError("actions and a policy are both given: give one of them")
+    if policy is not None:
+        demand("policy", policy, str, "the name of a policy, such as 'random'")
+    if policy_args is not None:
+        demand("policy_args", policy_args, Mapping, "a dict")
+    record, auto_tune = to_flag("record", record), to_flag("auto_tune", auto_tune)
     arguments = [(name, argument_text(value)) for name, value in (policy_args or {}).items()]
     steps = to_count("steps", steps)
     if auto_tune and (scan_chunk_size is not None or tile is not None or actions is not None or record):
@@ -122,6 +128,10 @@ def rollout(
         record=record,
     )
     if isinstance(env, str):
+        own = [*keywords(rollout), *keywords(PhalanxVectorEnv)]
+        unknown = [name for name in kwargs if name not in own]
+        if unknown:
+            check_keywords(unknown, own, Spec.of(env))
         threads_given = kwargs.get("threads") is not None
         # A chunk of steps is worth all cores, where a single step would not be.
         kwargs = {"autoreset_mode": "SameStep", "threads": _phalanx.cores(), **kwargs}
@@ -136,6 +146,8 @@ def rollout(
                 fresh = PhalanxVectorEnv(env, fresh.num_envs, param_seed=first, **kwargs)
         try:
             return RolloutResult(**fresh._engine.rollout(steps, **choices))
+        except ValueError as error:
+            raise ragged(error, fresh._spec) from None
         finally:
             fresh.close()
     clashes = [name for name, value in (("num_envs", num_envs), ("seed", seed)) if value is not None] + list(kwargs)
@@ -150,7 +162,10 @@ def rollout(
     if auto_tune:
         found = _tuned(inner, choices, True)
         choices["chunk"], choices["tile"] = found["scan_chunk_size"], found.get("tile")
-    return RolloutResult(**engine.rollout(steps, **choices))
+    try:
+        return RolloutResult(**engine.rollout(steps, **choices))
+    except ValueError as error:
+        raise ragged(error, inner._spec) from None
 
 
 def _tuned(env: PhalanxVectorEnv, choices: Mapping[str, Any], threads_given: bool) -> dict[str, Any]:

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from stable_baselines3.common.vec_env import VecEnv
 
 from phalanx.infos import check_finals, row
+from phalanx.native import to_seed
+from phalanx.settings import missing
 from phalanx.vector import PhalanxVectorEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ModuleNotFoundError as error:
+    raise missing("to_sb3", "Stable-Baselines3", "sb3", error) from error
 
 
 class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
@@ -24,6 +30,11 @@ class PhalanxVecEnv(VecEnv):  # type: ignore[misc]
         self.env = env
         self._actions: Any = None
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Environment `i` gets the seed `s + i` at the next reset."""
+        seeds: Sequence[int | None] = super().seed(None if seed is None else to_seed(seed))
+        return seeds
 
     def reset(self) -> Any:
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None

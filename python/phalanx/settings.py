@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
 
 
 def is_row(value: object) -> bool:
@@ -54,9 +57,82 @@ def setting_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     return texts
 
 
+def demand(name: str, value: Any, kind: type | tuple[type, ...], allowed: str) -> None:
+    """Raises a `TypeError` that names an argument, unless it is of a kind.
+
+    >>> demand("policy", 5, str, "the name of a policy")
+    Traceback (most recent call last):
+    ...
+    TypeError: policy is 5, but must be the name of a policy
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}, but must be {allowed}")
+
+
+def to_flag(name: str, value: Any) -> bool:
+    """A bool and nothing else: every text is true, "False" as well."""
+    demand(name, value, (bool, np.bool_), "True or False")
+    return bool(value)
+
+
+def to_texts(name: str, value: Any, allowed: str) -> list[str]:
+    """Texts, of which a single one may come without a list."""
+    texts = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} is {value!r}, but must be {allowed}")
+    return texts
+
+
+def to_path(name: str, value: Any) -> str:
+    """A path as a text."""
+    demand(name, value, (str, os.PathLike), "a path: a text or a pathlib.Path")
+    return str(os.fspath(value))
+
+
+def to_numbers(name: str, value: Any) -> npt.NDArray[np.float64]:
+    """Numbers as an array."""
+    try:
+        return np.ascontiguousarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} is {value!r}, but must be a number or an array of numbers") from None
+
+
+def to_mode(value: Any) -> AutoresetMode:
+    """An autoreset mode, from its name as well."""
+    known = [mode.value for mode in AutoresetMode]
+    if isinstance(value, str) and value not in known:
+        near = next((f"; did you mean {name!r}?" for name in known if name.lower() == value.lower()), "")
+        raise ValueError(f"autoreset_mode is {value!r}, but must be one of {', '.join(map(repr, known))}{near}")
+    demand("autoreset_mode", value, (str, AutoresetMode), f"one of {', '.join(map(repr, known))}")
+    return AutoresetMode(value)
+
+
+def missing(what: str, library: str, extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """What to say where an optional library is not installed."""
+    return ModuleNotFoundError(f'{what} needs {library}: pip install ".[{extra}]" ({error})', name=error.name)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a mistyped one, if any is like it.
+
+    >>> nearest("gravit", ["gravity", "length"]), nearest("zzz", ["gravity"])
+    ('gravity', None)
+    """
+    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
+
+
 def own_name(env: str) -> str:
     """The name of an environment, which Gymnasium knows in the namespace ``phalanx/``."""
+    demand("env", env, str, "the name of an environment, such as 'CartPole-v1'")
     return env.removeprefix("phalanx/")
+
+
+def to_whole(name: str, value: Any) -> int:
+    """A whole number, from anything that stands for one."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, but must be a whole number") from None
 
 
 def to_count(name: str, value: Any) -> int:
@@ -67,10 +143,7 @@ def to_count(name: str, value: Any) -> int:
     ...
     ValueError: steps is -3, but must be a whole number from 1 to 2**63 - 1
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}, but must be a whole number") from None
+    number = to_whole(name, value)
     if not 1 <= number < 2**63:
         raise ValueError(f"{name} is {number}, but must be a whole number from 1 to 2**63 - 1")
     return number
@@ -78,5 +151,20 @@ def to_count(name: str, value: Any) -> int:
 
 def tell(text: str) -> None:
     """Tells of a search: through Python, so that notebooks show it."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    show(sys.stderr, text)
+
+
+def show(out: Any, text: str) -> None:
+    """Writes at once, unless there is nothing to write to: telling how far a run is must not end it.
+
+    Programs without a console have None for standard error, daemons a closed one, others what can only be written to.
+    """
+    flush = getattr(out, "flush", None)
+    try:
+        if out is not None:
+            out.write(text)
+        if flush is not None:
+            flush()
+    except (OSError, ValueError):
+        # A closed file is a ValueError, one whose other end is gone an OSError.
+        pass

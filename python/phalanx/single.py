@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.native import Native, Spec, fresh_seed, to_seed
+from phalanx.native import Native, Spec, check_id, check_options, fresh_seed, to_seed
+from phalanx.settings import to_flag
 
 
 class PhalanxEnv(Native, gymnasium.Env):
@@ -24,6 +25,11 @@ class PhalanxEnv(Native, gymnasium.Env):
 
     # What is true of all: `gymnasium.make` looks at the class.
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    foreign_keywords: ClassVar[dict[str, str]] = {
+        name: f"{name} is a keyword of make_vec: a single environment has none"
+        for name in ("num_envs", "autoreset_mode", "copy", "episode_stats", "final_obs_dense", "threads")
+    }
 
     def __init__(
         self,
@@ -43,7 +49,8 @@ class PhalanxEnv(Native, gymnasium.Env):
         """
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
-        truncates = time_limit or max_episode_steps is not None
+        check_id(env_id)
+        truncates = to_flag("time_limit", time_limit) or max_episode_steps is not None
         if not truncates:
             # Gymnasium keeps the registered limit; environments that show how much of it is used up must know it.
             max_episode_steps = Spec(self.native.env_spec(env_id)).max_episode_steps
@@ -74,6 +81,7 @@ class PhalanxEnv(Native, gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
         """Starts an episode: of the stream of `seed`, or the next one of the stream there is."""
+        check_options(options)
         number = None if seed is None else to_seed(seed)
         begun = self._engine.reset_one(fresh_seed() if number is None and self._engine.needs_seed else number)
         # Last, since the engine may have refused.

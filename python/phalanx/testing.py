@@ -44,7 +44,8 @@ def check_vector_env(
     episode is terminated or truncated alone); the modes, what begins an episode, partial resets (C1 to C3), and what
     `counter` counts (C6); infos and their masks, lengths of episodes (D1 to D4); seeds, streams, the space's own random
     numbers (E1, E2, E3, E5; of E4 that an environment does not depend on its place or its neighbours). Arrays must be
-    writable and a step's own (H2, N1).
+    writable and a step's own (H2, N1). First observations may be fixed; another seed must then show in what follows,
+    unless nothing is drawn at all.
 
     Not checked, since no call from outside shows it or `make` has no say in it: type stubs (A7), a step with both flags
     set (B3), what clips (B5), the wrappers of others (C4: they look at the metadata of A3), last observations in one array
@@ -54,6 +55,8 @@ def check_vector_env(
     >>> make = lambda mode: phalanx.make_vec("CartPole-v1", 4, autoreset_mode=mode)
     >>> check_vector_env(make, attribute="gravity", counter="num_steps")
     """
+    if not callable(make):
+        raise TypeError(f"make is a {type(make).__name__}, but must be a function from an autoreset mode")
     for mode in AutoresetMode:
         env = make(mode)
         try:
@@ -65,6 +68,7 @@ def check_vector_env(
             _check_reset(env, seed)
             _check_actions(make, mode, seed)
             _check_steps(env, mode, steps, seed, counter)
+            _check_other_seed(env, mode, seed)
             _check_determinism(make, mode, seed)
             if mode == AutoresetMode.DISABLED:
                 _check_masks(env, steps, seed)
@@ -110,7 +114,6 @@ def _check_reset(env: VectorEnv, seed: int) -> None:
     again, _ = env.reset(seed=seed)
     _require(np.array_equal(obs, again), "E1: the same seed gives other first observations")
     other, _ = env.reset(seed=seed + 1)
-    _require(not np.array_equal(obs, other), "E1: another seed gives the same first observations")
     _require(
         env.num_envs == 1 or np.array_equal(obs[1:], other[:-1]),
         "E1: environment i with seed s + 1 does not begin like environment i + 1 with seed s",
@@ -121,6 +124,31 @@ def _check_reset(env: VectorEnv, seed: int) -> None:
     what = "E1: a list with a seed too many"
     _raises(ValueError, lambda: env.reset(seed=[*seeds, 0]), what)  # type: ignore[arg-type]
     _raises(Exception, lambda: env.reset(seed=-1), "E1: a negative seed")
+
+
+def _check_other_seed(env: VectorEnv, mode: AutoresetMode, seed: int) -> None:
+    """Another seed shows in the first observations, or in what follows where these are fixed."""
+    ours = _trajectory(env, mode, seed)
+    if ours != _trajectory(env, mode, seed + env.num_envs):
+        return
+    # Where nothing is drawn there is nothing to seed.
+    obs, _ = env.reset(seed=seed)
+    draws = not np.array_equal(obs, obs[:1].repeat(len(obs), 0)) or ours != _trajectory(env, mode, None)
+    _require(not draws, "E1: another seed gives the same first observations, and the same steps after them")
+
+
+def _trajectory(env: VectorEnv, mode: AutoresetMode, seed: int | None, steps: int = 20) -> list[bytes]:
+    """Observations and rewards of random steps, with the same actions each time."""
+    _seed_spaces(env, 0)
+    obs, info = env.reset(seed=seed)
+    seen = [obs.tobytes()]
+    for _ in range(steps):
+        obs, rewards, terminations, truncations, info = env.step(_sample(env, info))
+        seen += [obs.tobytes(), rewards.tobytes()]
+        done = terminations | truncations
+        if mode == AutoresetMode.DISABLED and done.any():
+            break
+    return seen
 
 
 def _check_observations(env: VectorEnv, obs: Any) -> None:
@@ -305,6 +333,9 @@ def _check_masks(env: VectorEnv, steps: int, seed: int) -> None:
         except Exception as other:
             raise VectorEnvError(f"C3: a wrong reset mask raises {type(other).__name__}, not {error.__name__}") from other
         raise VectorEnvError(f"C3: a wrong reset mask is taken ({mask!r})")
+    # One that always begins alike shows that it begins anew only after steps that have led elsewhere.
+    is_fixed = np.array_equal(env.reset()[0][0], obs[0])
+    obs = _elsewhere(env, steps, seed) if is_fixed else env.reset(seed=seed)[0]
     mask = np.zeros(env.num_envs, np.bool_)
     mask[0] = True
     options = {"reset_mask": mask}
@@ -319,8 +350,22 @@ def _check_masks(env: VectorEnv, steps: int, seed: int) -> None:
     for _ in range(steps):
         _, _, terminations, truncations, info = env.step(_sample(env, info))
         if (terminations | truncations).any():
+            what = "C3: stepping an environment whose episode has ended"
+            _raises(ResetNeeded, lambda: env.step(_sample(env, info)), what)
             break
-    _raises(ResetNeeded, lambda: env.step(_sample(env, info)), "C3: stepping an environment whose episode has ended")
+
+
+def _elsewhere(env: VectorEnv, steps: int, seed: int) -> Any:
+    """Observations of which the first is another than that of a beginning, unless that is not to be had."""
+    begun, info = env.reset(seed=seed)
+    obs = begun
+    for _ in range(steps):
+        obs, _, terminations, truncations, info = env.step(_sample(env, info))
+        if (terminations | truncations).any():
+            obs, info = env.reset()
+        if not np.array_equal(obs[0], begun[0]):
+            break
+    return obs
 
 
 def _check_closed(env: VectorEnv) -> None:

@@ -14,7 +14,6 @@ interrupted in its midst is undone: the run can go on from where it began.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -22,7 +21,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from phalanx import _phalanx
+from phalanx.native import Spec, hinted, keywords
 from phalanx.results import (
     AgentState,
     Config,
@@ -32,7 +34,7 @@ from phalanx.results import (
     TrainingResults,
     read_checkpoint,
 )
-from phalanx.settings import own_name, setting_texts, to_count
+from phalanx.settings import demand, own_name, setting_texts, show, to_count, to_flag, to_path
 from phalanx.settings import tell as tell_user
 
 __all__ = [
@@ -58,6 +60,9 @@ class TrainingInterrupted(KeyboardInterrupt):
             how = f"phalanx.resume({str(results.run_dir)!r}) goes on"
         super().__init__(f"training was interrupted at step {step} of {total}; {how}")
         self.results = results
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.results,))
 
 
 def create_config(
@@ -94,6 +99,7 @@ def create_config(
     ...
     ValueError: unknown key 'learning_rat' for agent dqn; did you mean 'learning_rate'...
     """
+    demand("agent", agent, str, "the name of an agent")
     if wandb_enabled:
         raise ValueError(
             "wandb_enabled is True, but Phalanx does not upload: log__tensorboard=True writes event files that "
@@ -107,11 +113,14 @@ def create_config(
         "run.eval_frequency": eval_frequency,
         "run.eval_rollouts": eval_rollouts,
         "run.seed": seed,
-        "run.auto_tune": True if auto_tune else None,
+        "run.auto_tune": True if to_flag("auto_tune", auto_tune) else None,
     }
     given = setting_texts({key: value for key, value in named.items() if value is not None})
     defaults = [("run.save_agent_checkpoint", "true")]
-    return Config(_phalanx.Config.create(own_name(env), agent, defaults, given + setting_texts(settings)))
+    try:
+        return Config(_phalanx.Config.create(own_name(env), agent, defaults, given + setting_texts(settings)))
+    except ValueError as error:
+        raise _with_section(error, env, settings, create_config) from None
 
 
 def create_eval_config(
@@ -129,10 +138,21 @@ def create_eval_config(
     >>> 15 < phalanx.evaluate(config).mean_return < 30
     True
     """
+    demand("agent", agent, str, "the name of an agent or of a policy")
     named: dict[str, Any] = {"run.eval_rollouts": eval_rollouts, "run.seed": seed}
     if eval_max_steps is not None:
         named["run.eval_max_steps"] = eval_max_steps
-    return Config(_phalanx.Config.for_evaluation(own_name(env), agent, setting_texts({**named, **settings})))
+    try:
+        return Config(_phalanx.Config.for_evaluation(own_name(env), agent, setting_texts({**named, **settings})))
+    except ValueError as error:
+        raise _with_section(error, env, settings, create_eval_config) from None
+
+
+def _with_section(error: ValueError, env: str, given: Mapping[str, Any], function: Callable[..., Any]) -> ValueError:
+    """What was wrong, with the section that a parameter of the environment needs."""
+    if not given:
+        return error
+    return hinted(error, given, keywords(function), Spec.of(own_name(env)), "as env__{name}")
 
 
 def train_and_evaluate(
@@ -164,12 +184,14 @@ def train_and_evaluate(
     _check_config(config)
     if resume_from is not None and not isinstance(resume_from, AgentState):
         resume_from = AgentState.load(resume_from)
+    # Also where it is not used.
+    root, run_dir = _text("root", root), _text("run_dir", run_dir)
     if run_dir is not None:
         root = None
     with _shown(progress, config) as callback:
-        tell = None if progress is False else tell_user
+        tell = None if not progress else tell_user
         trained, raised = _phalanx.train(
-            config._native, _text(root), _text(run_dir), _native(resume_from), _threads(threads), callback, tell
+            config._native, root, run_dir, _native(resume_from), _threads(threads), callback, tell
         )
     return _ended(trained, raised)
 
@@ -186,13 +208,14 @@ def resume(
     With more ``total_timesteps`` than its settings say it becomes a run of that length: rates that fall with the length
     rise again, so that it comes to other bits than one that was so long from the start.
     """
-    config, _ = _phalanx.read_run(os.fspath(run))
+    run = to_path("run", run)
+    config, _ = _phalanx.read_run(run)
     steps_per_env = None
     if total_timesteps is not None:
         config = config.replaced([("run.total_timesteps", str(to_count("total_timesteps", total_timesteps)))])
         steps_per_env = Config(config).run.steps_per_env
     with _shown(progress, Config(config)) as callback:
-        trained, raised = _phalanx.resume_run(os.fspath(run), steps_per_env, _threads(threads), callback)
+        trained, raised = _phalanx.resume_run(run, steps_per_env, _threads(threads), callback)
     return _ended(trained, raised)
 
 
@@ -227,7 +250,7 @@ def evaluate(
     if checkpoint is not None:
         agent_state = _agent_of(checkpoint)
     found = _phalanx.evaluate_agent(
-        config._native, _native(agent_state), return_episodes, _text(root) if save_episodes else None
+        config._native, _native(agent_state), return_episodes, to_path("root", root) if save_episodes else None
     )
     episodes = found.pop("episodes")
     folder = found.pop("run_dir")
@@ -242,7 +265,7 @@ def evaluate(
 
 def _agent_of(place: FilePath) -> AgentState:
     """The agent of a file, or the one of a run that went furthest."""
-    if not Path(place).is_dir():
+    if not Path(to_path("checkpoint", place)).is_dir():
         return AgentState.load(place)
     return read_checkpoint(place, None)
 
@@ -265,8 +288,8 @@ def _native(agent_state: AgentState | None) -> _phalanx.AgentState | None:
     return agent_state._native
 
 
-def _text(path: FilePath | None) -> str | None:
-    return None if path is None else os.fspath(path)
+def _text(name: str, path: FilePath | None) -> str | None:
+    return None if path is None else to_path(name, path)
 
 
 def _threads(threads: int | None) -> int | None:
@@ -289,6 +312,7 @@ class _Nothing:
 def _shown(progress: Progress, config: Config) -> ProgressLine | _Nothing:
     if callable(progress):
         return _Nothing(progress)
+    demand("progress", progress, (bool, np.bool_), "True, False or a function")
     return ProgressLine(f"{config.agent.name} on {config.env.name}") if progress else _Nothing(None)
 
 
@@ -312,13 +336,14 @@ class ProgressLine:
 
     def __init__(self, what: str, out: TextIO | None = None) -> None:
         self.what = what
-        self.out = sys.stderr if out is None else out
+        self.out: TextIO | None = sys.stderr if out is None else out
         self.start = time.monotonic()
         self.next = self.start + self.PATIENCE
         self.notebook: Any = None
-        self.mode = "notebook" if _in_notebook() else "terminal" if self.out.isatty() else "log"
+        self.mode = "notebook" if _in_notebook() else "terminal" if _is_terminal(self.out) else "log"
         if self.mode == "log":
             self.next = self.start + self.LOG_INTERVAL
+        self.cells = _cells(self.out)
         self.drawn = False
 
     def __enter__(self) -> ProgressLine:
@@ -326,8 +351,7 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         if self.drawn and self.mode == "terminal":
-            self.out.write("\r\x1b[K")
-            self.out.flush()
+            show(self.out, "\r\x1b[K")
 
     def __call__(self, now: Mapping[str, Any]) -> None:
         """Shows how far a run is, if it is time to."""
@@ -341,18 +365,17 @@ class ProgressLine:
             self._update_notebook(now)
         elif self.mode == "terminal":
             line = self.line(now)[: shutil.get_terminal_size().columns - 1]
-            self.out.write(f"\r{line}\x1b[K")
-            self.out.flush()
+            show(self.out, f"\r{line}\x1b[K")
         else:
-            self.out.write(f"{self.what}: {self.line(now, bar=False)}\n")
-            self.out.flush()
+            show(self.out, f"{self.what}: {self.line(now, bar=False)}\n")
 
     def line(self, now: Mapping[str, Any], bar: bool = True) -> str:
         """The line itself: ``Step k/N (p%) | loss=.. | eval_return=.. | SPS=..``."""
         step, total = now["global_step"], now["total"]
         share = min(step / max(total, 1), 1.0)
         filled = round(share * self.WIDTH)
-        cells = " [" + "█" * filled + "·" * (self.WIDTH - filled) + "]" if bar else ""
+        full, empty = self.cells
+        cells = " [" + full * filled + empty * (self.WIDTH - filled) + "]" if bar else ""
         parts = [f"Step {step}/{total} ({100 * share:.0f}%){cells}"]
         for name in ("loss", "episode_return", "eval_return"):
             if now.get(name) is not None:
@@ -376,6 +399,23 @@ class ProgressLine:
             self.notebook = display(shown, raw=True, display_id=True)
         else:
             self.notebook.update(shown, raw=True)
+
+
+def _cells(out: Any) -> tuple[str, str]:
+    """A full cell of the bar and an empty one, of characters that the stream has."""
+    try:
+        "█·".encode(getattr(out, "encoding", None) or "utf-8")
+    except (LookupError, TypeError, ValueError):
+        return "#", "."
+    return "█", "·"
+
+
+def _is_terminal(out: Any) -> bool:
+    """Whether lines can be overwritten there; a stream that is missing, closed or can only be written to says no."""
+    try:
+        return bool(out.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _in_notebook() -> bool:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from phalanx.native import Native, fresh_seed, to_seed
-from phalanx.settings import is_row
+from phalanx.native import Native, check_options, fresh_seed, ragged, to_seed
+from phalanx.settings import is_row, nearest, to_flag, to_mode
 
 
 class PhalanxVectorEnv(Native, VectorEnv):
@@ -53,7 +53,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
         **settings: Any,
     ) -> None:
         """Makes the environments; see `phalanx.make_vec` for the keywords."""
-        mode = AutoresetMode(autoreset_mode)
+        mode = to_mode(autoreset_mode)
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode is {render_mode!r}, but must be None or 'rgb_array'")
         self._spec = self._start(
@@ -66,9 +66,9 @@ class PhalanxVectorEnv(Native, VectorEnv):
             seed=to_seed(param_seed),
             safety=safety,
             threads=threads,
-            copy=bool(copy),
-            episode_stats=bool(episode_stats),
-            dense_finals=bool(final_obs_dense),
+            copy=to_flag("copy", copy),
+            episode_stats=to_flag("episode_stats", episode_stats),
+            dense_finals=to_flag("final_obs_dense", final_obs_dense),
             pictures=render_mode is not None,
         )
         self.num_envs = int(num_envs)
@@ -135,6 +135,7 @@ class PhalanxVectorEnv(Native, VectorEnv):
         return seeds
 
     def _reset_mask(self, options: dict[str, Any] | None) -> list[bool] | None:
+        check_options(options)
         if not options or "reset_mask" not in options:
             return None
         mask = options["reset_mask"]
@@ -155,7 +156,10 @@ class PhalanxVectorEnv(Native, VectorEnv):
         npt.NDArray[Any], npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]
     ]:
         """Steps all environments; a wrong action is refused before anything changes."""
-        return self._step(actions)
+        try:
+            return self._step(actions)
+        except ValueError as error:
+            raise ragged(error, self._spec) from None
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...]:
         """A picture of each environment, height x width x 3."""
@@ -182,6 +186,8 @@ class PhalanxVectorEnv(Native, VectorEnv):
             return tuple(self.get_param(name).tolist())
         if name in ("render", "state", "action_masks"):
             return tuple(getattr(self, name)(*args, **kwargs))
+        if not hasattr(self, name) and (near := nearest(name, self._spec.params)):
+            raise AttributeError(f"{self._spec.id} has no attribute '{name}'; did you mean '{near}'?")
         value = getattr(self, name)
         if callable(value):
             raise AttributeError(f"'{name}' is for all environments together: call it on the vector environment itself")
@@ -190,8 +196,8 @@ class PhalanxVectorEnv(Native, VectorEnv):
     def set_attr(self, name: str, values: Any) -> None:
         """Sets a parameter: one value for all environments, or a list or tuple with one for each."""
         if name not in self._spec.params:
-            known = ", ".join(self._spec.params) or "none"
-            raise AttributeError(f"{self._spec.id} has no parameter '{name}' (known: {known})")
+            # The engine knows the nearest one.
+            self._engine.param(name)
         if is_row(values) and len(values) != self.num_envs:
             raise ValueError(f"there are {len(values)} values of {name}, but {self.num_envs} are needed")
         self.set_param(name, values)

@@ -1,15 +1,16 @@
 """G5. Our own checker passes our environments and catches broken ones, each with the message of its rule."""
 
 import copy
+from contextlib import closing
 
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 import phalanx
-from phalanx.testing import VectorEnvError, check_vector_env
+from phalanx.testing import VectorEnvError, _check_other_seed, check_vector_env
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,31 @@ def test_g5_ours_pass(env_id, kwargs):
         return phalanx.make_vec(env_id, 3, autoreset_mode=mode, **kwargs)
 
     check_vector_env(make, attribute=attribute, counter="num_steps")
+
+
+@pytest.mark.parametrize("env_id", phalanx.env_ids())
+def test_every_registered_environment_passes(env_id):
+    check_vector_env(lambda mode: phalanx.make_vec(env_id, 3, autoreset_mode=mode, max_episode_steps=20))
+
+
+class Deaf(VectorWrapper):
+    """Any seed is 0 to it."""
+
+    def reset(self, *, seed=None, options=None):
+        return self.env.reset(seed=None if seed is None else 0, options=options)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "ccasr-gfp-control", "ccasr-gfp-sysid", "opto-hill-1d-sysid"])
+def test_a_seed_that_is_ignored_is_found_whatever_begins_alike(env_id):
+    with closing(Deaf(phalanx.make_vec(env_id, 3))) as env:
+        with pytest.raises(VectorEnvError, match="E1: another seed"):
+            _check_other_seed(env, AutoresetMode.NEXT_STEP, 0)
+        _check_other_seed(env.env, AutoresetMode.NEXT_STEP, 0)
+
+
+def test_an_environment_is_no_function_that_makes_one():
+    with pytest.raises(TypeError, match="make is a PhalanxVectorEnv, but must be a function from an autoreset mode"):
+        check_vector_env(phalanx.make_vec("CartPole-v1", 3))
 
 
 class Broken(VectorEnv):

@@ -107,3 +107,15 @@ def test_what_is_no_square_is_refused(action, kind):
     assert game.agent_selection == "player_2"
     with pytest.raises(ValueError, match="player_1 and player_2"):
         game.observe("player_3")
+
+
+@pytest.mark.parametrize("call", [lambda game: game.observe("player_1"), lambda game: game.last(), lambda g: g.step(0)])
+def test_a_game_that_has_not_begun_says_so(call):
+    with pytest.raises(RuntimeError, match="the game has not begun: call reset first"):
+        call(TicTacToe())
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space", "observe"])
+def test_an_agent_that_is_none_is_told_with_those_there_are(name):
+    with pytest.raises(ValueError, match="there is no agent 'x', only player_1 and player_2"):
+        getattr(TicTacToe(), name)("x")

@@ -529,6 +529,50 @@ def test_a_notebook_updates_one_display(monkeypatch):
     assert "<progress value='50.0' max='100'>" in shown[1][1]["text/html"]
 
 
+class OnlyWrites:
+    """A stream of programs without a console."""
+
+    def __init__(self):
+        self.texts = []
+
+    def write(self, text):
+        self.texts.append(text)
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [lambda: None, closed, OnlyWrites], ids=["none", "closed", "only-writes"])
+def test_no_console_ends_no_training(stream, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "stderr", stream())
+    monkeypatch.setattr(ProgressLine, "LOG_INTERVAL", 0.0)
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    assert phalanx.train_and_evaluate(quick("random", rollout_steps=None), root=None).complete
+    assert phalanx.suggest_scan_chunk_size(8, "CartPole-v1", "random", time_budget=0.1, threads=1) >= 1
+    line = ProgressLine("ppo on CartPole-v1")
+    line.mode = "terminal"
+    with line as show:
+        show({"global_step": 1, "first_step": 0, "total": 2, "steps_per_second": 3.0})
+    if isinstance(sys.stderr, OnlyWrites):
+        assert any(text.startswith("ppo on CartPole-v1: Step") or "Step 1/2" in text for text in sys.stderr.texts)
+
+
+def test_the_bar_is_of_characters_that_the_terminal_has():
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    line = ProgressLine("ppo", out).line({"global_step": 1, "first_step": 0, "total": 2, "steps_per_second": 3.0})
+    assert f"[{'#' * 12}{'.' * 12}]" in line and line.isascii()
+
+
+def test_an_interrupt_can_be_pickled():
+    raised = TrainingInterrupted(train(quick("random", rollout_steps=None)))
+    copied = pickle.loads(pickle.dumps(raised))
+    assert str(copied) == str(raised) and type(copied) is TrainingInterrupted
+    assert copied.results.summary() == raised.results.summary()
+
+
 def test_a_run_shows_its_progress(capfd):
     phalanx.train_and_evaluate(quick(total_timesteps=1024), root=None)
     assert capfd.readouterr().err == "", "what is over at once shows nothing"

@@ -266,7 +266,8 @@ fn a_run_can_be_made_longer() {
         let to =
             |steps| resume(&path, &cart_pole, TrainOptions { steps_per_env: Some(steps), ..TrainOptions::default() });
         let message = to(255).unwrap_err().to_string();
-        assert!(message.starts_with("run.steps_per_env is 255, but the run has 256"), "{message}");
+        let expected = "run.steps_per_env is 255 (2040 of all environments), but the run has 256 (2048)";
+        assert!(message.starts_with(expected), "{message}");
         assert_eq!(metrics(&to(256).unwrap()), metrics(&first), "nothing is left to do");
 
         let mut until = |progress: &Progress| progress.global_step < 2048 + 8;
