@@ -164,15 +164,6 @@ def test_what_the_suite_refuses_is_in_the_exception(verbose, tmp_path):
         phalanx.lab.run_suite(["environmnt"], output_dir=tmp_path, verbose=verbose)
 
 
-@pytest.mark.parametrize(("seed", "kind"), [("a", TypeError), (-1, ValueError)])
-def test_seeds_of_stable_baselines_are_whole_numbers(seed, kind):
-    pytest.importorskip("stable_baselines3")
-    env = phalanx.to_sb3(CARTPOLE, 2)
-    assert list(env.seed(np.int64(7))) == [7, 8] and len(env.seed()) == 2
-    with pytest.raises(kind, match=f"the seed is {seed!r}, but must be a whole number"):
-        env.seed(seed)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"), [((5, CARTPOLE, []), "dataset_id is 5, but"), (("a/random-v0", 5, []), "env_id is 5, but")]
 )

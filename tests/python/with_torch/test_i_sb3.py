@@ -406,3 +406,11 @@ def test_i10_maskable_ppo_plays_legally():
     # An illegal move would raise.
     model = contrib.MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=128, device="cpu")
     model.learn(10_000)
+
+
+@pytest.mark.parametrize(("seed", "kind"), [("a", TypeError), (-1, ValueError)])
+def test_i6_seeds_are_whole_numbers(seed, kind):
+    env = make(num_envs=2)
+    assert list(env.seed(np.int64(7))) == [7, 8] and len(env.seed()) == 2
+    with pytest.raises(kind, match=f"the seed is {seed!r}, but must be a whole number"):
+        env.seed(seed)
