@@ -57,7 +57,7 @@ fn gap(what: String) -> Result<(), String> {
 }
 
 /// Tests of what depends on the versions of Python, NumPy and Gymnasium: the rows of the checklist but for those that need
-/// other libraries or time. Together they take some ten seconds.
+/// other libraries or time. Together they take some half a minute.
 const VERSION_TESTS: [&str; 17] = [
     "test_a_shape.py",
     "test_b_step.py",
