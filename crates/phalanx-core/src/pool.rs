@@ -5,6 +5,9 @@
 //! too, idle workers spin briefly before they sleep, and a call never waits for a worker that did not take
 //! part.
 //!
+//! Every thread begins with ranges of its own, the same in each call with as many rows, so that what it has in its
+//! caches stays there; then it helps the others with theirs.
+//!
 //! The only unsafe code of the crate is in this file: the job's lifetime, and disjoint mutable parts.
 
 #![allow(unsafe_code)]
@@ -27,6 +30,8 @@ thread_local! {
 }
 
 /// Threads that stay alive between calls.
+// On lines of its own, because every step of every batch asks how many threads there are.
+#[repr(align(128))]
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -44,13 +49,19 @@ struct Shared {
     /// `epoch << 32 | OPEN? | workers inside`: one word, so that entering a job and closing it are atomic.
     gate: AtomicU64,
     job: UnsafeCell<Option<Job>>,
-    next_task: AtomicUsize,
+    /// How many tasks of each thread's own share are taken.
+    taken: Box<[Taken]>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     shutdown: AtomicBool,
     sleepers: AtomicUsize,
     bed: Mutex<()>,
     wake: Condvar,
 }
+
+/// On lines of its own, in pairs as they are fetched.
+#[derive(Default)]
+#[repr(align(128))]
+struct Taken(AtomicUsize);
 
 const OPEN: u64 = 1 << 31;
 const INSIDE: u64 = OPEN - 1;
@@ -87,7 +98,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             gate: AtomicU64::new(0),
             job: UnsafeCell::new(None),
-            next_task: AtomicUsize::new(0),
+            taken: (0..threads.max(1)).map(|_| Taken::default()).collect(),
             panic: Mutex::new(None),
             shutdown: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
@@ -98,7 +109,7 @@ impl Pool {
         for i in 1..threads.max(1) {
             let shared = Arc::clone(&pool.shared);
             let worker = std::thread::Builder::new().name(format!("phalanx-{i}"));
-            pool.workers.push(worker.spawn(move || shared.work())?);
+            pool.workers.push(worker.spawn(move || shared.work(i))?);
         }
         Ok(pool)
     }
@@ -139,7 +150,7 @@ impl Pool {
         // SAFETY: the gate is closed and nobody is inside (the previous call waited for that), and
         // `turn` keeps other callers out.
         unsafe { *shared.job.get() = Some(Job { run, tasks }) };
-        shared.next_task.store(0, Ordering::Relaxed);
+        shared.taken.iter().for_each(|taken| taken.0.store(0, Ordering::Relaxed));
         let closing = Closing(shared);
         let epoch = shared.gate.load(Ordering::Relaxed) >> 32;
         shared.gate.store((epoch.wrapping_add(1) << 32) | OPEN, Ordering::SeqCst);
@@ -147,7 +158,7 @@ impl Pool {
             drop(shared.bed.lock());
             shared.wake.notify_all();
         }
-        shared.run_tasks(Job { run, tasks });
+        shared.run_tasks(Job { run, tasks }, 0);
         drop(closing);
         // Taken in any case: a panic of this job must not be found by the next.
         let panic = shared.panic.lock().expect("no panic while this lock is held").take();
@@ -185,27 +196,33 @@ impl Drop for Closing<'_> {
 }
 
 impl Shared {
-    /// Runs tasks until there are none left; a panic is kept for the caller and ends this thread's share.
-    fn run_tasks(&self, job: Job) {
+    /// Runs tasks until there are none left, first of thread `own`'s share, then of the others'; a panic is kept for the
+    /// caller and ends what this thread does.
+    fn run_tasks(&self, job: Job, own: usize) {
         BUSY.set(true);
-        let share = || {
-            loop {
-                let task = self.next_task.fetch_add(1, Ordering::Relaxed);
-                if task >= job.tasks {
-                    return;
+        let threads = self.taken.len();
+        let first = |thread: usize| job.tasks / threads * thread + thread.min(job.tasks % threads);
+        let work = || {
+            for thread in (own..threads).chain(0..own) {
+                let (start, end) = (first(thread), first(thread + 1));
+                loop {
+                    let task = start + self.taken[thread].0.fetch_add(1, Ordering::Relaxed);
+                    if task >= end {
+                        break;
+                    }
+                    // SAFETY: whoever calls this is inside the gate, so the job's closure is alive.
+                    unsafe { (*job.run)(task) };
                 }
-                // SAFETY: whoever calls this is inside the gate, so the job's closure is alive.
-                unsafe { (*job.run)(task) };
             }
         };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(share)) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
             *self.panic.lock().expect("no panic while this lock is held") = Some(payload);
         }
         BUSY.set(false);
     }
 
-    /// A worker's life: wait for a job, enter it if it is still open, work, leave.
-    fn work(&self) {
+    /// The life of worker `own`: wait for a job, enter it if it is still open, work, leave.
+    fn work(&self, own: usize) {
         let mut seen = 0;
         while let Some(epoch) = self.next_epoch(seen) {
             seen = epoch;
@@ -217,7 +234,7 @@ impl Shared {
             }
             // SAFETY: we are inside, so the job is complete and does not change until we leave.
             let job = unsafe { (*self.job.get()).expect("an open gate has a job") };
-            self.run_tasks(job);
+            self.run_tasks(job, own);
             self.gate.fetch_sub(1, Ordering::AcqRel);
         }
     }
