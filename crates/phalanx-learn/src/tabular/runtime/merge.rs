@@ -273,27 +273,27 @@ fn join<'a, T: Value>(
     joining: Joining,
 ) {
     let count = values.len();
-    let (mut blocks, mut change, mut weight) = ([0_u32; GROUP], [0.0; GROUP], [0.0; GROUP]);
-    let mut last = [T::zero(); GROUP];
+    let (mut blocks, mut last) = ([0_u32; GROUP], [T::zero(); GROUP]);
+    let (mut change, mut weight) = ([T::zero(); GROUP], [T::zero(); GROUP]);
     // Values by themselves and of known number, so that the loops run in lanes.
-    let (blocks, change, weight, last) =
-        (&mut blocks[..count], &mut change[..count], &mut weight[..count], &mut last[..count]);
+    let (blocks, last) = (&mut blocks[..count], &mut last[..count]);
+    let (change, weight) = (&mut change[..count], &mut weight[..count]);
     for private in privates {
         let (own, updates) = (&private.rows.values[group * GROUP..], &private.updates[group * GROUP..]);
         let (own, updates) = (&own[..count], &updates[..count]);
         for i in 0..count {
             let (value, old, before, is_changed) = (own[i], values[i], last[i], updates[i] > 0);
-            let counts = f64::from(if joining == Joining::Mean { updates[i] } else { u32::from(is_changed) });
+            let counts = weight_of(if joining == Joining::Mean { updates[i] } else { u32::from(is_changed) });
             blocks[i] += u32::from(is_changed);
-            change[i] += counts * (wide(value) - wide(old));
+            change[i] += counts * (value - old);
             weight[i] += counts;
             last[i] = if is_changed { value } else { before };
         }
     }
     for i in 0..count {
         let (old, last) = (values[i], last[i]);
-        let divisor = if joining == Joining::Mean { weight[i] } else { 1.0 };
-        let mean = T::of(wide(old) + change[i] / divisor);
+        let divisor = if joining == Joining::Mean { weight[i] } else { T::one() };
+        let mean = old + change[i] / divisor;
         // The mean of one change is that change, and taken as it is it has no rounding error either.
         let one = if blocks[i] == 1 { last } else { old };
         values[i] = if blocks[i] > 1 { mean } else { one };
@@ -301,8 +301,8 @@ fn join<'a, T: Value>(
 }
 
 #[inline(always)]
-fn wide<T: Value>(value: T) -> f64 {
-    value.to_f64().expect("every value is a f64")
+fn weight_of<T: Value>(updates: u32) -> T {
+    T::from(updates).expect("every count is close to a value")
 }
 
 #[cfg(test)]
