@@ -213,6 +213,11 @@ pub(crate) fn threads(config: &Config) -> usize {
     config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
+/// Steps between two events of the log of a run of `total` steps, all environments together: no chunk is longer.
+pub fn log_interval(total: u64) -> u64 {
+    (total / LOG_EVENTS).max(1)
+}
+
 /// Where `step` comes to after the next multiple of `interval` (never for 0), but no further than `total`.
 fn next_multiple(step: u64, interval: u64, total: u64) -> u64 {
     let passed = step.checked_div(interval);
@@ -308,7 +313,7 @@ impl<'a> Trainer<'a> {
     fn run(&mut self, watch: &mut Watch<'_>) -> Result<bool> {
         let run = &self.config.run;
         let (mut total, num_envs) = (self.progress.total, run.num_envs as u64);
-        let log_interval = (total / LOG_EVENTS).max(1);
+        let log_interval = log_interval(total);
         let [eval_interval, checkpoint_interval] =
             [run.eval_frequency, run.checkpoint_frequency].map(|steps| steps.saturating_mul(num_envs));
         let mut step = self.learner.global_step();

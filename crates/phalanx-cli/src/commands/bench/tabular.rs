@@ -120,7 +120,8 @@ impl How {
         }
     }
 
-    fn case(&self, env: &str, agents: usize) -> CaseSpec {
+    /// Threads, and settings of the agent.
+    fn settings(&self) -> (usize, Vec<(String, String)>) {
         let (threads, settings) = match self {
             Self::Single(table) => (1, vec![("shards", "1".to_owned()), ("table", (*table).to_owned())]),
             Self::Deterministic(threads) => (*threads, Vec::new()),
@@ -128,8 +129,24 @@ impl How {
                 (*workers, vec![("deterministic", "false".to_owned()), ("num_workers", workers.to_string())])
             }
         };
-        let settings = settings.into_iter().map(|(key, value)| (format!("agent.{key}"), value)).collect();
-        CaseSpec { threads, settings, ..CaseSpec::training(env, "q_learning", agents) }
+        (threads, settings.into_iter().map(|(key, value)| (format!("agent.{key}"), value)).collect())
+    }
+}
+
+/// What is measured in one row.
+struct Row {
+    how: How,
+    agents: usize,
+    /// Transitions that times are told for.
+    steps: u64,
+}
+
+impl Row {
+    /// Cut into chunks as a run of as many transitions is: from one event of its log to the next.
+    fn case(&self, env: &str) -> CaseSpec {
+        let (threads, settings) = self.how.settings();
+        let scan_chunk_size = (trainer::log_interval(self.steps) as usize / self.agents).max(1);
+        CaseSpec { threads, settings, scan_chunk_size, ..CaseSpec::training(env, "q_learning", self.agents) }
     }
 }
 
@@ -196,9 +213,9 @@ pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
     }
     args.output_dir.as_deref().map_or(Ok(()), check_output)?;
     let plan = Rows::of(args, env)?;
-    for (how, agents) in &plan.rows {
+    for row in &plan.rows {
         // What cannot be made is refused before anything is measured.
-        learning::of(&how.case(env, *agents))?;
+        learning::of(&row.case(env))?;
     }
     let mut session = Session::start(SUITE, plan.most_threads(), args.about.about(), Some(&args.results_dir))?;
     let found = measure(args, &mut session, &plan)?;
@@ -216,7 +233,7 @@ pub(crate) fn run(args: &TabularArgs) -> Result<(), Failure> {
         guards,
     };
     let text = match plan.purpose {
-        Purpose::Tables => tables(args, env, &plan, &found, &mut document),
+        Purpose::Tables => tables(&plan, &found, &mut document),
         Purpose::Comparison => compared(args, &plan, &found, &mut document),
         Purpose::Sweep => sweep(args, &session, &plan, &found, &mut document)?,
     };
@@ -234,7 +251,7 @@ enum Purpose {
 struct Rows {
     purpose: Purpose,
     env: &'static str,
-    rows: Vec<(How, usize)>,
+    rows: Vec<Row>,
 }
 
 impl Rows {
@@ -248,27 +265,32 @@ impl Rows {
         if let Some(none) = args.agents.iter().chain(&args.processes).find(|number| **number == 0) {
             return Err(Failure::input(format!("--agents or --processes is {none}, but must be at least 1")));
         }
+        let row = |how, agents| {
+            let long = args.compare.is_empty() && args.runtime.is_empty() && !matches!(how, How::Single(_));
+            let steps = args.steps.map_or(if long { 10_000_000 } else { 1_000_000 }, |steps| steps as u64);
+            Row { how, agents, steps }
+        };
         let (purpose, rows) = if !args.compare.is_empty() {
             let agents = one()?;
-            let rows = args.compare.iter().map(|name| Ok((runtime(name)?, agents)));
+            let rows = args.compare.iter().map(|name| Ok(row(runtime(name)?, agents)));
             (Purpose::Comparison, rows.collect::<Result<_, Failure>>()?)
         } else if args.runtime.is_empty() {
             let agents = one()?;
             let tables = TABLES.map(How::Single).into_iter();
             let modes: [fn(usize) -> How; 2] = [How::Deterministic, How::Asynchronous];
             let threads = modes.into_iter().flat_map(|mode| workers.iter().map(move |count| mode(*count)));
-            (Purpose::Tables, tables.chain(threads).map(|how| (how, agents)).collect())
+            (Purpose::Tables, tables.chain(threads).map(|how| row(how, agents)).collect())
         } else {
             let agents = if args.agents.is_empty() { powers(128) } else { args.agents.clone() };
             let mut rows = Vec::new();
             if args.runtime.contains(&RuntimeName::SingleThread) {
-                rows.extend(agents.iter().map(|agents| (How::Single(OPTIMAL), *agents)));
+                rows.extend(agents.iter().map(|agents| row(How::Single(OPTIMAL), *agents)));
             }
             if args.runtime.contains(&RuntimeName::Parallel) {
                 // Each worker has an agent of its own at least.
                 let both = agents.iter().flat_map(|agents| workers.iter().map(move |workers| (*agents, *workers)));
                 let fitting = both.filter(|(agents, workers)| agents >= workers);
-                rows.extend(fitting.map(|(agents, workers)| (How::Asynchronous(workers), agents)));
+                rows.extend(fitting.map(|(agents, workers)| row(How::Asynchronous(workers), agents)));
             }
             if rows.is_empty() {
                 return Err(Failure::input("no cell is left: --agents must be at least as many as --processes"));
@@ -279,7 +301,7 @@ impl Rows {
     }
 
     fn most_threads(&self) -> usize {
-        self.rows.iter().map(|(how, agents)| how.case(self.env, *agents).threads).max().unwrap_or(1)
+        self.rows.iter().map(|row| row.how.settings().0).max().unwrap_or(1)
     }
 }
 
@@ -305,7 +327,7 @@ fn runtime(name: &str) -> Result<How, Failure> {
 fn measure(args: &TabularArgs, session: &mut Session, plan: &Rows) -> Result<Vec<Found>, Failure> {
     let binary = own_binary()?;
     let sample_ns = Duration::from_millis(args.sample_ms.into()).as_nanos() as u64;
-    let cases: Vec<CaseSpec> = plan.rows.iter().map(|(how, agents)| how.case(plan.env, *agents)).collect();
+    let cases: Vec<CaseSpec> = plan.rows.iter().map(|row| row.case(plan.env)).collect();
     let mut all: Vec<Found> =
         cases.iter().map(|_| Found { processes: Vec::new(), live: Vec::new(), rss_peak: None }).collect();
     let mut monitor = args.monitor.start()?;
@@ -347,24 +369,24 @@ fn megabytes(value: Option<f64>) -> String {
 }
 
 /// The tables of variants and of threads.
-fn tables(args: &TabularArgs, env: &str, plan: &Rows, found: &[Found], document: &mut Document) -> String {
-    let steps = |usual: u64| args.steps.map_or(usual, |steps| steps as u64);
-    let (variant_steps, thread_steps) = (steps(1_000_000), steps(10_000_000));
+fn tables(plan: &Rows, found: &[Found], document: &mut Document) -> String {
+    let steps = |row: Option<&Row>| row.map_or(0, |row| row.steps);
+    let (variant_steps, thread_steps) = (steps(plan.rows.first()), steps(plan.rows.last()));
     let rows = || plan.rows.iter().zip(found);
-    let of_tables = rows().filter_map(|((how, _), found)| match how {
+    let of_tables = rows().filter_map(|(row, found)| match &row.how {
         How::Single(table) => Some((*table, found.throughput(), found.memory_mb())),
         _ => None,
     });
     document.variants = variants(variant_steps, of_tables);
     let threads = |mode: &'static str| {
-        let of_mode = rows().filter_map(move |((how, _), found)| {
-            let (_, threads) = how.mode().filter(|(name, _)| *name == mode)?;
+        let of_mode = rows().filter_map(move |(row, found)| {
+            let (_, threads) = row.how.mode().filter(|(name, _)| *name == mode)?;
             Some((threads, found.throughput()))
         });
         Threads { mode, rows: scaled(thread_steps, of_mode) }
     };
     document.threads = vec![threads(DETERMINISTIC), threads(ASYNCHRONOUS)];
-    let agents = plan.rows.first().map_or(AGENTS, |(_, agents)| *agents);
+    let agents = plan.rows.first().map_or(AGENTS, |row| row.agents);
     let variant_rows: Vec<_> = document
         .variants
         .iter()
@@ -393,7 +415,7 @@ fn tables(args: &TabularArgs, env: &str, plan: &Rows, found: &[Found], document:
             ]
         })
         .collect();
-    let number = |steps: u64| format_number(steps as f64);
+    let (env, number) = (plan.env, |steps: u64| format_number(steps as f64));
     format!(
         "Tables on one thread: {env}, {agents} agents, {} transitions\n{}\nThreads on one table: {env}, {agents} agents, {} \
          transitions\n{}",
@@ -411,7 +433,7 @@ fn compared(args: &TabularArgs, plan: &Rows, found: &[Found], document: &mut Doc
         memory_mb: found.memory_mb(),
     };
     document.compared = args.compare.iter().zip(found).map(row).collect();
-    let agents = plan.rows.first().map_or(AGENTS, |(_, agents)| *agents);
+    let agents = plan.rows.first().map_or(AGENTS, |row| row.agents);
     let rows: Vec<_> = document
         .compared
         .iter()
@@ -430,19 +452,18 @@ fn sweep(
 ) -> Result<String, Failure> {
     let now = Timestamp::now();
     let folder = args.output_dir.clone().unwrap_or_else(|| args.results_dir.join(format!("tabular_{}", now.compact())));
-    let steps = args.steps.unwrap_or(1_000_000) as u64;
-    for ((how, agents), found) in plan.rows.iter().zip(found) {
-        let case = how.case(plan.env, *agents);
+    for (row, found) in plan.rows.iter().zip(found) {
+        let case = row.case(plan.env);
         let empty = Cell {
             schema_version: CELL_VERSION,
-            runtime: if matches!(how, How::Single(_)) { Runtime::SingleThread } else { Runtime::Parallel },
+            runtime: if matches!(row.how, How::Single(_)) { Runtime::SingleThread } else { Runtime::Parallel },
             total_steps: 0,
             effective_steps: 0,
             elapsed_time: 0.0,
             throughput: 0.0,
             step_multiplier: 0,
             timestamp: now.rfc3339(),
-            num_agents: *agents,
+            num_agents: row.agents,
             num_processes: case.threads,
             mpi_rank: 0,
             mpi_size: 1,
@@ -462,7 +483,7 @@ fn sweep(
             warmup_s: found.processes.iter().map(|process| process.ready.startup_ns as f64 / 1e9).collect(),
             peak_rss_mb: found.rss_peak.map(|bytes| bytes as f64 / MEGABYTE),
         };
-        document.cells.push(empty.measured(steps, &repetitions));
+        document.cells.push(empty.measured(row.steps, &repetitions));
     }
     make_folder(&folder)?;
     let mut write = |name: String, bytes: &[u8]| -> Result<(), Failure> {
@@ -529,7 +550,7 @@ mod tests {
 
     #[test]
     fn runtimes_have_names() {
-        let threads = |name: &str| runtime(name).map(|how| how.case("TicTacToe-v0", 8).threads).ok();
+        let threads = |name: &str| runtime(name).map(|how| how.settings().0).ok();
         assert_eq!(["single", "parallel-2", "parallel-16"].map(threads), [Some(1), Some(2), Some(16)]);
         assert_eq!(["parallel", "parallel-0", "single-2", "mpi-2"].map(threads), [None; 4]);
         assert_eq!(powers(5), [1, 2, 4]);
