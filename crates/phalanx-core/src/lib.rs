@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod apart;
 pub mod batch;
 mod checksum;
 pub mod env;

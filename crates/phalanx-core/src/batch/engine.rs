@@ -30,7 +30,9 @@ const STEPS_WORTH_A_THREAD: usize = 1_024;
 const RANGES_PER_THREAD: usize = 8;
 
 /// A batch around a kernel.
+// On lines of its own, in pairs as they are fetched: another batch may be another thread's.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Engine<K: Kernel> {
     kernel: K,
     spec: EnvSpec,

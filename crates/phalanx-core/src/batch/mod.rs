@@ -24,6 +24,7 @@ pub(crate) use kernel::STEP_TILE;
 pub(crate) use lane_kernel::{check_lane_state, check_state};
 pub(crate) use row_wise::TileScratch;
 
+use crate::apart;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::rollout::Rollout;
@@ -194,15 +195,15 @@ impl<T: ObsElement> StepBuffers<T> {
     /// Arrays for `num_envs` environments with observations of `obs_dim` components of type `T`.
     pub fn of(num_envs: usize, obs_dim: usize) -> Self {
         Self {
-            obs: vec![T::default(); num_envs * obs_dim],
-            rewards: vec![0.0; num_envs],
-            terminated: vec![false; num_envs],
-            truncated: vec![false; num_envs],
-            violations: vec![0; num_envs],
-            final_obs: vec![T::default(); num_envs * obs_dim],
-            final_returns: vec![0.0; num_envs],
-            final_lengths: vec![0; num_envs],
-            final_costs: vec![0; num_envs],
+            obs: apart::filled(T::default(), num_envs * obs_dim),
+            rewards: apart::filled(0.0, num_envs),
+            terminated: apart::filled(false, num_envs),
+            truncated: apart::filled(false, num_envs),
+            violations: apart::filled(0, num_envs),
+            final_obs: apart::filled(T::default(), num_envs * obs_dim),
+            final_returns: apart::filled(0.0, num_envs),
+            final_lengths: apart::filled(0, num_envs),
+            final_costs: apart::filled(0, num_envs),
         }
     }
 

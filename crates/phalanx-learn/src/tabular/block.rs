@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use phalanx_core::apart;
 use phalanx_core::batch::{Actions, ActionsMut, Autoreset, Batch, ObsMut, Reset, StepBuffers};
 use phalanx_core::space::{ActionMask, ActionSpace, Element, EnvSpec};
 
@@ -89,13 +90,17 @@ impl Space {
 /// A table knows nothing but the state, so what is legal must depend on nothing else; an environment with other ideas
 /// refuses the action. All blocks share what they find out: where a block sees values other than 0, somebody whose
 /// work it sees has acted, so that the mask is known; elsewhere it makes no difference when it becomes known.
+// On lines of its own, where nobody else writes: everybody looks here in every step.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Masks(Vec<AtomicU32>);
 
 impl Masks {
     pub(super) fn new(space: &Space) -> Arc<Self> {
         let states = if space.masked { space.states } else { 0 };
-        Arc::new(Self((0..states).map(|_| AtomicU32::new(0)).collect()))
+        let mut legal: Vec<_> = (0..states).map(|_| AtomicU32::new(0)).collect();
+        apart::make_room(&mut legal);
+        Arc::new(Self(legal))
     }
 
     // Relaxed, because a mask is the same whoever writes it.
@@ -194,18 +199,18 @@ impl<T: Value> Block<T> {
             draws: Draws::new(seed, agents),
             updater: Updater::new(settings.algorithm, settings.batch_update, gamma, space.actions),
             out,
-            states: vec![0; agents],
-            legal: vec![all_legal(space.actions); agents],
-            actions: vec![0; agents],
+            states: apart::filled(0, agents),
+            legal: apart::filled(all_legal(space.actions), agents),
+            actions: apart::filled(0, agents),
             decided: false,
             choices: 0,
-            next_states: vec![0; agents],
-            next_legal: vec![all_legal(space.actions); agents],
-            transitions: vec![Transition::default(); agents],
-            ends: vec![EndedEpisode { episode_return: 0.0, length: 0, cost: 0 }; agents],
-            flags: vec![true; if space.masked { agents * space.actions } else { 0 }],
-            scratch: vec![T::zero(); width],
-            sums: vec![T::zero(); space.actions],
+            next_states: apart::filled(0, agents),
+            next_legal: apart::filled(all_legal(space.actions), agents),
+            transitions: apart::filled(Transition::default(), agents),
+            ends: apart::filled(EndedEpisode { episode_return: 0.0, length: 0, cost: 0 }, agents),
+            flags: apart::filled(true, if space.masked { agents * space.actions } else { 0 }),
+            scratch: apart::filled(T::zero(), width),
+            sums: apart::filled(T::zero(), space.actions),
             ended: Episodes::default(),
             stages: Stages::default(),
         };

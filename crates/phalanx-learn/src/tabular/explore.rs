@@ -3,6 +3,7 @@
 //! Because the words are drawn whether they are needed or not, and in the same order, all kinds of tables make the
 //! same choices from the same seed.
 
+use phalanx_core::apart;
 use phalanx_core::lanes::{BLOCK, Line, Stored, Uint, u32x16};
 use phalanx_core::rng::{ROUNDS, key_of_seed, philox4x32, ranked_bit};
 
@@ -161,8 +162,8 @@ const GROUP: usize = 2 * BLOCK;
 impl Draws {
     /// The words for some agents; seeds share nothing.
     pub fn new(seed: u64, agents: usize) -> Self {
-        let words = vec![0; agents.next_multiple_of(GROUP)];
-        Self { key: key_of_seed(seed), explore: words.clone(), pick: words }
+        let words = || apart::filled(0, agents.next_multiple_of(GROUP));
+        Self { key: key_of_seed(seed), explore: words(), pick: words() }
     }
 
     /// Draws the words of choice `number`.

@@ -3,6 +3,8 @@
 //! v = 0 where the episode terminated, else the value of the next state; Q(s, a) += rate · (r + γ v − Q(s, a)).
 //! Truncation does not cut the future: the next state is then the last one of the episode.
 
+use phalanx_core::apart;
+
 use super::explore::{all_legal, best_legal, max_legal};
 use super::table::{Store, Value};
 use crate::run::settings::choice;
@@ -104,7 +106,7 @@ impl<T: Value> Updater<T> {
     /// The rule for `actions` actions. A negative γ is for two players who take turns: what the other expects is
     /// what this one loses.
     pub fn new(algorithm: Algorithm, batch: BatchUpdate, gamma: f64, actions: usize) -> Self {
-        let scratch = vec![T::zero(); actions * algorithm.tables()];
+        let scratch = apart::filled(T::zero(), actions * algorithm.tables());
         Self { algorithm, batch, gamma: T::of(gamma), scratch, corrections: Vec::new(), fault: None }
     }
 
