@@ -49,7 +49,7 @@ section! {
         /// merged in order. True.
         deterministic: bool = true, any;
         /// Logical shares of the work in deterministic mode, at most one for each environment. None: one for every 32
-        /// environments up to four, then one for every 128, at most 16.
+        /// environments, at most 16.
         shards: Option<usize> = None, optional(shards);
         /// Whether workers that are not deterministic learn in one table, rather than in private ones that are merged.
         /// True.
@@ -69,22 +69,9 @@ section! {
 /// (0.951 to 0.959).
 const STEPS_PER_SYNC: u64 = 30_000;
 
-/// Environments that make a second shard worth while. A block learnt 15.0 M transitions/s with 8, 20.2 with 16, 21.2 with 32, 22.8
-/// with 64 and 24.0 with 256 (`examples/table_rate`, tic-tac-toe, one thread, two rounds).
-const AGENTS_OF_A_SHARD: usize = 32;
-
-/// Shards that are enough for the threads there usually are. With more, larger shards are better than many: each is another copy
-/// of the table to be merged (512 environments in 16, 8 and 4 shards on one thread: 17.8, 19.0 and 20.2 M transitions/s).
-const FEW_SHARDS: usize = 4;
-
-/// Environments of a shard from which on more shards cost nothing.
-const AGENTS_OF_A_LARGE_SHARD: usize = 128;
-
-/// The shards of so many environments, unless somebody wants others.
-fn usual_shards(num_envs: usize) -> usize {
-    let few = (num_envs / AGENTS_OF_A_SHARD).min(FEW_SHARDS);
-    few.max(num_envs / AGENTS_OF_A_LARGE_SHARD).clamp(1, 16)
-}
+/// Environments that a shard has unless somebody wants it otherwise. A block learnt 6.0 M transitions/s with 4, 10.8 with 16,
+/// 11.8 with 32 and 12.4 with 64 (tic-tac-toe, one thread, best of nine, busy machine, rows fetched anew by each merge).
+const AGENTS_PER_SHARD: usize = 32;
 
 fn shards(count: &usize) -> Complaint {
     (!(1..=65_536).contains(count)).then_some("from 1 to 65536")
@@ -107,11 +94,9 @@ impl Settings {
         Self { gamma: 0.99, ..Self::default() }
     }
 
-    /// Settles on how many shards or workers there are where it decides what is learnt, so that a run goes on anywhere.
+    /// Settles on a number of workers where it decides what is learnt, so that a run goes on anywhere.
     pub(crate) fn settle(&mut self, run: &RunConfig) {
-        if self.deterministic {
-            self.shards.get_or_insert_with(|| usual_shards(run.num_envs));
-        } else {
+        if !self.deterministic {
             self.num_workers.get_or_insert_with(|| run.threads.unwrap_or_else(usual_workers));
         }
     }
@@ -145,8 +130,8 @@ impl Settings {
 
     /// The blocks that the environments of a run are cut into.
     pub(super) fn parts(&self, run: &RunConfig) -> usize {
-        let shards = || self.shards.unwrap_or_else(|| usual_shards(run.num_envs));
-        let parts = if self.deterministic { shards() } else { self.workers(run) };
+        let usual = || (run.num_envs / AGENTS_PER_SHARD).clamp(1, 16);
+        let parts = if self.deterministic { self.shards.unwrap_or_else(usual) } else { self.workers(run) };
         parts.min(run.num_envs)
     }
 
