@@ -8,7 +8,7 @@
 /// Bytes that go from core to core together: a cache line and the neighbour that is fetched with it.
 const TOGETHER: usize = 128;
 
-/// `len` times `value`, with nobody else's data on the lines at the end.
+/// `len` times `value`, with nobody else's data on the lines at the end. A clone of it does not keep that room.
 ///
 /// ```
 /// let mine = phalanx_core::apart::filled(0.0_f32, 3);
@@ -27,6 +27,28 @@ pub fn make_room<T>(values: &mut Vec<T>) {
     values.reserve(room::<T>());
 }
 
-const fn room<T>() -> usize {
-    TOGETHER.div_ceil(size_of::<T>())
+/// Elements of which the room consists.
+pub(crate) const fn room<T>() -> usize {
+    match size_of::<T>() {
+        0 => 0,
+        size => TOGETHER.div_ceil(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_a_pair_of_lines() {
+        assert_eq!(
+            (room::<u8>(), room::<f32>(), room::<[u64; 3]>(), room::<[u64; 40]>(), room::<()>()),
+            (128, 32, 6, 1, 0)
+        );
+        let mut values = Vec::with_capacity(4);
+        values.extend([1_u64; 4]);
+        make_room(&mut values);
+        assert!(values.capacity() >= 4 + 16);
+        assert_eq!(filled((), 3).len(), 3);
+    }
 }

@@ -5,8 +5,8 @@
 //! too, idle workers spin briefly before they sleep, and a call never waits for a worker that did not take
 //! part.
 //!
-//! Every thread begins with ranges of its own, the same in each call with as many rows, so that what it has in its
-//! caches stays there; then it helps the others with theirs.
+//! Every thread begins with ranges of its own, the same in each call with as many rows and the same grain, so that what
+//! it has in its caches stays there; then it helps the others with theirs. The first ones are whoever calls.
 //!
 //! The only unsafe code of the crate is in this file: the job's lifetime, and disjoint mutable parts.
 
@@ -150,6 +150,7 @@ impl Pool {
         // SAFETY: the gate is closed and nobody is inside (the previous call waited for that), and
         // `turn` keeps other callers out.
         unsafe { *shared.job.get() = Some(Job { run, tasks }) };
+        // Relaxed, because who counts has entered the gate, which is opened after this.
         shared.taken.iter().for_each(|taken| taken.0.store(0, Ordering::Relaxed));
         let closing = Closing(shared);
         let epoch = shared.gate.load(Ordering::Relaxed) >> 32;
@@ -201,17 +202,20 @@ impl Shared {
     fn run_tasks(&self, job: Job, own: usize) {
         BUSY.set(true);
         let threads = self.taken.len();
+        // Every task is handed out once: the shares follow each other from 0 to the last task, and a share's counter, which
+        // was 0 when the gate opened, gives each number to one thread only.
         let first = |thread: usize| job.tasks / threads * thread + thread.min(job.tasks % threads);
         let work = || {
             for thread in (own..threads).chain(0..own) {
-                let (start, end) = (first(thread), first(thread + 1));
-                loop {
-                    let task = start + self.taken[thread].0.fetch_add(1, Ordering::Relaxed);
-                    if task >= end {
-                        break;
+                let (start, share) = (first(thread), first(thread + 1) - first(thread));
+                let taken = &self.taken[thread].0;
+                // Looks before it takes: to read a counter that is used up does not take its line from others.
+                while taken.load(Ordering::Relaxed) < share {
+                    let number = taken.fetch_add(1, Ordering::Relaxed);
+                    if number < share {
+                        // SAFETY: whoever calls this is inside the gate, so the job's closure is alive.
+                        unsafe { (*job.run)(start + number) };
                     }
-                    // SAFETY: whoever calls this is inside the gate, so the job's closure is alive.
-                    unsafe { (*job.run)(task) };
                 }
             }
         };
@@ -347,6 +351,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Both wait in their first task until the other has one, too.
+    #[test]
+    fn every_thread_begins_with_a_share_of_its_own() {
+        let pool = Pool::new(2);
+        let (beginnings, both) = (Mutex::new(Vec::new()), std::sync::Barrier::new(2));
+        pool.for_each(9, 1, (), |range, ()| {
+            let mut begun = beginnings.lock().unwrap();
+            let me = std::thread::current().id();
+            if begun.iter().all(|(thread, _)| *thread != me) {
+                begun.push((me, range.start));
+                drop(begun);
+                both.wait();
+            }
+        });
+        let mut first = beginnings.into_inner().unwrap();
+        first.sort_by_key(|(thread, _)| *thread != std::thread::current().id());
+        assert_eq!(first.iter().map(|(_, task)| *task).collect::<Vec<_>>(), [0, 5]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::kernel::{
 use super::repeat::repeating;
 use super::row_wise::{RowWise, TileCells, TileScratch};
 use super::{Actions, ActionsMut, Autoreset, Batch, BatchConfig, ObsMut, Reset, StepOut, check_len, slowdown};
+use crate::apart;
 use crate::error::{Error, Result};
 use crate::lanes::{BLOCK, Line};
 use crate::policy::Policy;
@@ -634,7 +635,7 @@ fn bits_of(mask: &[bool], block: usize) -> u32 {
 
 fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
     let mut cells = Vec::new();
-    cells.try_reserve_exact(len).map_err(|_| {
+    cells.try_reserve_exact(len.saturating_add(apart::room::<T>())).map_err(|_| {
         Error::out_of_range(
             "the memory for this many environments",
             format!("{} bytes", len.saturating_mul(size_of::<T>())),

@@ -154,6 +154,7 @@ impl<T: Value> Updater<T> {
             self.check(target - value);
             self.corrections.push((state as u32, cell as u32, rank as u32, target - value));
         }
+        apart::make_room(&mut self.corrections);
         // By place, then by rank, so that sums do not depend on how the sort works.
         self.corrections.sort_unstable_by_key(|(state, cell, rank, _)| (*state, *cell, *rank));
         for same in self.corrections.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {

@@ -213,7 +213,7 @@ pub(crate) fn threads(config: &Config) -> usize {
     config.run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Steps between two events of the log of a run of `total` steps, all environments together: no chunk is longer.
+/// Steps between two events of the log of a run of `total` steps, all environments together.
 pub fn log_interval(total: u64) -> u64 {
     (total / LOG_EVENTS).max(1)
 }

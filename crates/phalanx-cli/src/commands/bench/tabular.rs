@@ -555,4 +555,15 @@ mod tests {
         assert_eq!(["parallel", "parallel-0", "single-2", "mpi-2"].map(threads), [None; 4]);
         assert_eq!(powers(5), [1, 2, 4]);
     }
+
+    /// A row is told of 200 times, as a run is: 5,000 transitions of a million are 78 steps of 64 agents.
+    #[test]
+    fn control_returns_as_often_as_in_a_run() {
+        let chunk =
+            |agents, steps| Row { how: How::Single(OPTIMAL), agents, steps }.case("TicTacToe-v0").scan_chunk_size;
+        assert_eq!(
+            [(64, 1_000_000), (64, 10_000_000), (128, 10)].map(|(agents, steps)| chunk(agents, steps)),
+            [78, 781, 1]
+        );
+    }
 }

@@ -57,10 +57,11 @@ impl<T: Value, B: Table<T>> Sharded<T, B> {
     fn forget(&mut self) {
         let Tables { values, visits } = &self.tables;
         let (states, width, tables) = (values.states(), values.actions(), 1 + usize::from(visits.is_some()));
-        self.agreed = vec![Agreed::new(states, width); tables];
         // Each made for itself: a clone would not keep the room behind its arrays.
-        let private = |_| Private::new(states, width);
-        self.copies.iter_mut().for_each(|copies| copies.0 = (0..tables).map(private).collect());
+        self.agreed = (0..tables).map(|_| Agreed::new(states, width)).collect();
+        for copies in &mut self.copies {
+            copies.0 = (0..tables).map(|_| Private::new(states, width)).collect();
+        }
         self.made = 0;
     }
 }
