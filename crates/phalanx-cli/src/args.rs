@@ -489,7 +489,7 @@ pub(crate) fn parse() -> Result<(Cli, Origin), Failure> {
                 .lines()
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
             let sentence: Vec<_> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-            let sentence = in_our_words(sentence.join(" ").trim_start_matches("error: "));
+            let sentence = in_our_words(sentence.join(" ").trim_start_matches("error: ")).replace(" tip: ", "; ");
             let wrong = match error.get(ContextKind::InvalidValue) {
                 Some(ContextValue::String(wrong)) => origin.of(wrong),
                 _ => None,

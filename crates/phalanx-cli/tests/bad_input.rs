@@ -58,6 +58,10 @@ fn names() {
     );
     refused_with(&["rolout"], &["unrecognized subcommand 'rolout'", "rollout"]);
     refused_with(&["rollout", "--env", "CartPole-v1", "--num-env", "3"], &["--num-env"]);
+    refused_with(
+        &["train", "--resum", "x"],
+        &["unexpected argument '--resum' found; a similar argument exists: '--resume'"],
+    );
     refused_with(&[], &["a command is needed"]);
     refused_with(&["completions", "tcsh"], &["tcsh", "bash"]);
 }

@@ -411,13 +411,30 @@ fn without_a_checkpoint_an_interrupt_promises_nothing() {
     assert!(text.contains("it has no checkpoint to go on from"), "{text}");
 }
 
-/// `phalanx train` under a limit on the size of files, in units of the shell. Its signal would end a program that does
-/// not care: here writing fails, as if a disk were full.
+/// `phalanx` under a limit on the size of files, in units of the shell. Its signal would end a program that does not
+/// care: here writing fails, as if a disk were full.
 #[cfg(unix)]
-fn limited(folder: &Path, size: u32, settings: &[&str]) -> std::process::Output {
-    let script = format!("ulimit -f {size}; exec \"$0\" train \"$@\"");
+fn limited(folder: &Path, size: u32, arguments: &[&str]) -> std::process::Output {
+    let script = format!("ulimit -f {size}; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_phalanx")]).args(settings).current_dir(folder).output().unwrap()
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_phalanx")]).args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// Episodes that there is no room for can be played again: a folder with some of them would be taken for all.
+#[cfg(unix)]
+#[test]
+fn an_evaluation_that_cannot_be_stored_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = train(folder.path(), &["env=CartPole-v1", "agent=random", "run.total_timesteps=1000"]);
+    let evaluate = ["evaluate", path.to_str().unwrap(), "--episodes", "2", "--render-videos", "--quiet"];
+    // Room for the configuration, not for a GIF.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let output = limited(elsewhere.path(), 16, &evaluate);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    assert!(text.contains("cannot write") && text.contains(".gif"), "{text}");
+    assert_eq!(only_run(elsewhere.path()), None);
+    assert!(run(elsewhere.path(), &evaluate).status.success() && only_run(elsewhere.path()).is_some());
 }
 
 /// A row that one of the logs has no room for is in none, and in all when the run has gone on.
@@ -429,7 +446,7 @@ fn a_log_that_is_cut_short_has_every_row_once() {
     let more = ["run.eval_frequency=200", "log.tensorboard=true", "--quiet"];
     let (whole, _) = train(folder.path(), &[&settings[..], &more[..2]].concat());
     let other = tempfile::tempdir().unwrap();
-    let output = limited(other.path(), 24, &[&settings[..], &more].concat());
+    let output = limited(other.path(), 24, &[&["train"][..], &settings, &more].concat());
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && text.contains("cannot write"), "{text}");
     let path = only_run(other.path()).unwrap();
@@ -443,6 +460,7 @@ fn a_log_that_is_cut_short_has_every_row_once() {
 fn a_full_disk_keeps_the_last_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let settings = [
+        "train",
         "env=CartPole-v1",
         "agent=dqn",
         "run.num_envs=4",

@@ -591,10 +591,6 @@ pub fn evaluate(
     if let (Some(root), Some(episodes)) = (save_episodes, &found.episodes) {
         let directory = RunDirectory::create(root, config, now)?;
         let global_step = agent_state.as_ref().map_or(0, |agent| agent.global_step);
-        let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
-        (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);
-        let machine = metadata.machine();
-        metadata.begin(now, global_step, machine);
         let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, round) };
         let mut nobody = |_: usize, _: usize| {};
         let drawn = drawn.unwrap_or(&mut nobody);
@@ -614,23 +610,16 @@ pub fn evaluate(
                 };
                 trainer::draw(config, environments, round, episodes, &mut store)?;
             }
-            stop.check()
+            stop.check()?;
+            let mut metadata = Metadata::new("evaluation", config, now, pool.threads());
+            (metadata.git_hash, metadata.cores) = (host.git_hash, host.cores);
+            let machine = metadata.machine();
+            metadata.begin(now, global_step, machine);
+            metadata.update(start.elapsed().as_secs_f64(), global_step, Status::Ok);
+            directory.write_metadata(&metadata)
         };
-        let stored = store();
-        if stored == Err(Error::Interrupted) {
-            // Half of the episodes would be taken for all of them, and they can be played again.
-            directory.remove();
-            return Err(Error::Interrupted);
-        }
-        metadata.update(
-            start.elapsed().as_secs_f64(),
-            global_step,
-            stored.as_ref().map_or(Status::Error, |()| Status::Ok),
-        );
-        metadata.error = stored.as_ref().err().map(ToString::to_string);
-        let noted = directory.write_metadata(&metadata);
-        // What ended it is said rather than that it could not be noted.
-        stored.and(noted)?;
+        // Half of the episodes would be taken for all of them, and they can be played again.
+        store().inspect_err(|_| directory.remove())?;
         run_dir = Some(directory.path().to_owned());
     }
     let [returns, lengths] = [found.return_summary(), found.length_summary()].map(|spread| {
