@@ -133,6 +133,9 @@ impl How {
     }
 }
 
+/// Transitions of a chunk at most: a sample ends with a chunk, and is not to take much longer than it was asked to.
+const LONGEST_CHUNK: u64 = 1_000_000;
+
 /// What is measured in one row.
 struct Row {
     how: How,
@@ -145,7 +148,8 @@ impl Row {
     /// Cut into chunks as a run of as many transitions is: from one event of its log to the next.
     fn case(&self, env: &str) -> CaseSpec {
         let (threads, settings) = self.how.settings();
-        let scan_chunk_size = (trainer::log_interval(self.steps) as usize / self.agents).max(1);
+        let chunk = trainer::log_interval(self.steps).min(LONGEST_CHUNK) as usize;
+        let scan_chunk_size = (chunk / self.agents).max(1);
         CaseSpec { threads, settings, scan_chunk_size, ..CaseSpec::training(env, "q_learning", self.agents) }
     }
 }
@@ -561,9 +565,7 @@ mod tests {
     fn control_returns_as_often_as_in_a_run() {
         let chunk =
             |agents, steps| Row { how: How::Single(OPTIMAL), agents, steps }.case("TicTacToe-v0").scan_chunk_size;
-        assert_eq!(
-            [(64, 1_000_000), (64, 10_000_000), (128, 10)].map(|(agents, steps)| chunk(agents, steps)),
-            [78, 781, 1]
-        );
+        let rows = [(64, 1_000_000), (64, 10_000_000), (128, 10), (100, u64::MAX)];
+        assert_eq!(rows.map(|(agents, steps)| chunk(agents, steps)), [78, 781, 1, 10_000]);
     }
 }
