@@ -594,7 +594,7 @@ pub fn evaluate(
         let origin = Origin { global_step, seed: trainer::evaluation_seed(config.run.seed, round) };
         let mut nobody = |_: usize, _: usize| {};
         let drawn = drawn.unwrap_or(&mut nobody);
-        let mut store = || {
+        let store = || {
             for (number, episode) in episodes.iter().enumerate() {
                 stop.check()?;
                 episode.write(&directory.episodes(global_step), number, origin)?;
